@@ -1,0 +1,10 @@
+# Runs PROGRAM with an empty folder, HOME, as its home, data folder and working directory.
+file(REMOVE_RECURSE "${HOME}")
+file(MAKE_DIRECTORY "${HOME}")
+set(ENV{HOME} "${HOME}")
+set(ENV{XDG_DATA_HOME} "${HOME}/data")
+unset(ENV{ERGON_BROKER})
+execute_process(COMMAND "${PROGRAM}" WORKING_DIRECTORY "${HOME}" RESULT_VARIABLE result)
+if(NOT result STREQUAL "0")
+  message(FATAL_ERROR "${PROGRAM} ended with ${result} instead of 0")
+endif()

@@ -1,0 +1,123 @@
+// `runtime`: worker threads that run tasks. A process usually has one, the default runtime; a test makes its own with a clock
+// that it moves.
+//
+// Order. Each worker has one queue, first in, first out: wake-ups, fired timers, posted work, yields and spawned tasks. What a
+// thread of the runtime makes ready goes to its own queue; what another thread makes ready goes to an idle worker, else to the
+// workers in turn. An idle worker takes half (at most 64) of another's queue, and parks in the kernel when there is nothing,
+// until somebody has work or the next timer is due: an idle runtime uses no CPU.
+//
+// A fork copies no threads: a runtime must not be used in a forked child, not even destroyed; call `exec` or `_exit` there, or
+// make the runtimes after forking. Nothing here may be called from a signal handler: see signals.hpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <ergon/base/clock.hpp>
+#include <ergon/base/error.hpp>
+#include <ergon/base/export.hpp>
+#include <ergon/runtime/join_handle.hpp>
+#include <ergon/runtime/task.hpp>
+#include <ergon/runtime/work.hpp>
+
+namespace ergon {
+
+class blocking_executor;
+namespace detail {
+class scheduler;
+}
+
+struct runtime_options {
+  /// Worker threads, at most 1024; 0 means as many as the process is granted CPUs (affinity and cgroup quota).
+  unsigned threads = 0;
+  /// What the threads are called in a debugger, with a number behind it.
+  std::string name = "ergon";
+  /// What timers go by; the machine's clock unless given. It must outlive the runtime. With a manual clock the runtime never
+  /// waits for time to pass: timers fire, in order of time, when somebody moves the clock.
+  ergon::clock* clock = nullptr;
+};
+
+class ERGON_EXPORT runtime {
+ public:
+  /// Starts the threads. Throws `errc::invalid_argument` for too many threads, `std::system_error` if the system has none.
+  explicit runtime(runtime_options options = {});
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+  /// Cancels the tasks that are alive and waits until the last has ended, however long that takes. Not on one of its own threads.
+  ~runtime();
+
+  /// Cancels every task and waits for their end, at most for `deadline` (machine time). Returns how many are still alive. With 0
+  /// the threads have ended and every later `spawn` throws; otherwise what is alive goes on, and `shutdown` may be called again.
+  /// What is spawned while it goes on is born cancelled. Throws `errc::invalid_argument` on one of its own threads.
+  std::size_t shutdown(std::chrono::nanoseconds deadline);
+
+  /// Starts a task on this runtime. From any thread. `name` is shown where tasks are listed and must refer to static storage.
+  /// Throws `errc::invalid_argument` for an empty task, `errc::closed` after shutdown.
+  template <class T>
+  join_handle<T> spawn(task<T> body, std::string_view name = {}) {
+    auto state = detail::make_root<T>(*scheduler_, std::move(body), name);
+    launch(*state);
+    return detail::join_access::make<T>(std::move(state));
+  }
+
+  /// Runs a task to its end while the calling thread waits. Throws what the task throws, `errc::cancelled` if a shutdown stopped
+  /// it, `errc::invalid_argument` on one of this runtime's own threads, which it would block.
+  template <class T>
+  T block_on(task<T> body) {
+    check_may_block();
+    auto state = detail::make_root<T>(*scheduler_, std::move(body), "block_on");
+    launch(*state);
+    wait_for(*state);
+    return state->take();
+  }
+
+  /// Queues an item; see `work`. From any thread. The item must run before the runtime ends: a task that waits for it sees to it.
+  void post(work& item) noexcept;
+
+  [[nodiscard]] ergon::clock& clock() const noexcept;
+  [[nodiscard]] unsigned threads() const noexcept;
+  /// Spawned tasks, children of groups and branches included, that have not ended. A snapshot.
+  [[nodiscard]] std::size_t live_tasks() const noexcept;
+
+  /// Waits until every worker is idle with nothing queued: each live task waits for a timer that is not due or for something
+  /// outside. For tests that move a manual clock. Throws `errc::invalid_argument` on one of its own threads.
+  void settle() const;
+
+  /// Where `blocking` runs its calls. Safe while tasks run; calls under way keep the executor that they started on.
+  void set_blocking_executor(std::shared_ptr<blocking_executor> executor);
+  /// Null until one was set.
+  [[nodiscard]] std::shared_ptr<blocking_executor> blocking() const;
+
+  /// The process's runtime, made on first use with a thread per granted CPU and never destroyed.
+  [[nodiscard]] static runtime& default_runtime();
+  /// The runtime whose worker the calling thread is, else null.
+  [[nodiscard]] static runtime* current() noexcept;
+
+ private:
+  void launch(detail::task_root& root);
+  void check_may_block() const;
+  void wait_for(detail::task_root& root) const noexcept;
+
+  std::unique_ptr<detail::scheduler> scheduler_;
+};
+
+/// `spawn` on the runtime of the calling worker, else on the default runtime.
+template <class T>
+join_handle<T> spawn(task<T> body, std::string_view name = {}) {
+  runtime* const here = runtime::current();
+  return (here != nullptr ? *here : runtime::default_runtime()).spawn(std::move(body), name);
+}
+
+/// `block_on` on the default runtime.
+template <class T>
+T block_on(task<T> body) {
+  return runtime::default_runtime().block_on(std::move(body));
+}
+
+}  // namespace ergon

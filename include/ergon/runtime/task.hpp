@@ -1,0 +1,154 @@
+// `task<T>`: a lazy coroutine. It starts when it is awaited (on the awaiter's root and thread) or spawned, is awaited once, and
+// gives its value or its exception to the awaiter. A task object belongs to one thread at a time.
+//
+// From the moment it is awaited its frame belongs to the chain: it is destroyed when its result has been taken, or leaf first
+// when the chain is stopped by a cancel. Awaiting uses constant stack however many awaits complete at once.
+//
+// A coroutine's parameters are copied into its frame, references are not extended: a task that outlives the full expression
+// must not take what it refers to by reference, and a lambda that is a coroutine must not capture.
+#pragma once
+
+#include <concepts>
+#include <coroutine>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include <ergon/base/error.hpp>
+#include <ergon/base/export.hpp>
+#include <ergon/runtime/outcome.hpp>
+#include <ergon/runtime/promise.hpp>
+
+namespace ergon {
+
+template <class T = void>
+class task;
+
+namespace detail {
+
+template <class T>
+class task_promise : public promise_base {
+ public:
+  task<T> get_return_object() noexcept;
+  template <class U = T>
+    requires std::convertible_to<U&&, T>
+  void return_value(U&& value) {
+    result_.set_value(std::forward<U>(value));
+  }
+  void unhandled_exception() noexcept { result_.set_exception(std::current_exception()); }
+  [[nodiscard]] outcome<T>& result() noexcept { return result_; }
+
+ private:
+  outcome<T> result_;
+};
+
+template <>
+class task_promise<void> : public promise_base {
+ public:
+  task<void> get_return_object() noexcept;
+  void return_void() noexcept { result_.set_value(); }
+  void unhandled_exception() noexcept { result_.set_exception(std::current_exception()); }
+  [[nodiscard]] outcome<void>& result() noexcept { return result_; }
+
+ private:
+  outcome<void> result_;
+};
+
+struct task_access;
+
+template <class T>
+class task_awaiter {
+ public:
+  using promise = task_promise<T>;
+
+  explicit task_awaiter(std::coroutine_handle<promise> child) noexcept : child_(child) {}
+
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+    child_.promise().set_parent(parent.promise(), false);
+    return transfer(child_);
+  }
+  T await_resume() {
+    struct guard {
+      std::coroutine_handle<promise> frame;
+      ~guard() { frame.destroy(); }
+    } const destroys{child_};
+    return child_.promise().result().take();
+  }
+
+ private:
+  std::coroutine_handle<promise> child_;
+};
+
+}  // namespace detail
+
+template <class T>
+class [[nodiscard]] task {
+ public:
+  using promise_type = detail::task_promise<T>;
+  using value_type = T;
+
+  task() noexcept = default;
+  task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      reset();
+      frame_ = std::exchange(other.frame_, nullptr);
+    }
+    return *this;
+  }
+  /// Destroys a task that was never started, with its parameters.
+  ~task() { reset(); }
+
+  /// False once it was awaited, spawned or moved from.
+  explicit operator bool() const noexcept { return frame_ != nullptr; }
+
+  /// Starts it and waits for its end. Throws `errc::invalid_argument` if it is empty, what the task threw otherwise.
+  detail::task_awaiter<T> operator co_await() && { return detail::task_awaiter<T>{release()}; }
+
+ private:
+  friend struct detail::task_access;
+  friend promise_type;
+
+  explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+  void reset() noexcept {
+    if (frame_ != nullptr) {
+      std::exchange(frame_, nullptr).destroy();
+    }
+  }
+  std::coroutine_handle<promise_type> release() {
+    if (frame_ == nullptr) {
+      throw error(errc::invalid_argument, "an empty task cannot be started: it was awaited, spawned or moved from before");
+    }
+    return std::exchange(frame_, nullptr);
+  }
+
+  std::coroutine_handle<promise_type> frame_ = nullptr;
+};
+
+namespace detail {
+
+template <class T>
+task<T> task_promise<T>::get_return_object() noexcept {
+  static_assert(alignof(task_promise) <= 16);
+  return task<T>{std::coroutine_handle<task_promise>::from_promise(*this)};
+}
+inline task<void> task_promise<void>::get_return_object() noexcept {
+  return task<void>{std::coroutine_handle<task_promise>::from_promise(*this)};
+}
+
+struct task_access {
+  template <class T>
+  static std::coroutine_handle<task_promise<T>> release(task<T>&& from) {
+    return from.release();
+  }
+};
+
+template <class T>
+inline constexpr bool is_task = false;
+template <class T>
+inline constexpr bool is_task<task<T>> = true;
+
+}  // namespace detail
+}  // namespace ergon

@@ -1,0 +1,16 @@
+// The smallest thing a runtime runs: an intrusive FIFO item. Whoever posts one owns it and keeps it alive until `run` is called;
+// after that the runtime never touches it again, so `run` may destroy it.
+#pragma once
+
+#include <ergon/base/export.hpp>
+
+namespace ergon {
+
+struct work {
+  /// The runtime's while the item is queued.
+  work* next = nullptr;
+  /// Called once on a worker thread. Long work here delays every task of that worker.
+  void (*run)(work&) noexcept = nullptr;
+};
+
+}  // namespace ergon

@@ -1,0 +1,17 @@
+// Refuses a job that no store should hold, before anything is stored: names, sizes, spans (errc::invalid_argument, errc::too_large).
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include <ergon/broker/job.hpp>
+
+namespace ergon {
+
+/// `index` names the job within its batch in the error's text.
+void check_new_job(const new_job& job, std::size_t index, std::size_t max_payload);
+
+/// 1 to 128 bytes of letters, digits and `-_.:/`.
+void check_queue_name(std::string_view name);
+
+}  // namespace ergon

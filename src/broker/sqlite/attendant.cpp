@@ -1,0 +1,312 @@
+#include "broker/sqlite/attendant.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace ergon::sqlite {
+
+namespace {
+
+constexpr std::chrono::milliseconds tick{1000};
+/// A calendar or suspend step that is worth looking at the schedule again.
+constexpr std::chrono::milliseconds step{20};
+
+}  // namespace
+
+/// Renews every consumer's lease in one transaction and brings back what they lost. At most one is under way.
+class attendant::beat final : public operation_base {
+ public:
+  explicit beat(attendant& of) : of_{of} { drains = true; }
+
+  [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
+  void submit() {
+    owners_.clear();
+    {
+      const std::lock_guard held{of_.mutex_};
+      for (const enrolled* who : of_.consumers_) {
+        owners_.push_back(who->owner());
+      }
+    }
+    if (owners_.empty()) {
+      return;
+    }
+    busy_.store(true, std::memory_order_release);
+    try {
+      of_.commits_.submit(*this);
+    } catch (const error&) {
+      busy_.store(false, std::memory_order_release);
+    }
+  }
+
+  void run(store& in) override {
+    lost_.clear();
+    for (const auto owner : owners_) {
+      lost_.emplace_back(owner, in.beat(owner, of_.steady_ms()));
+    }
+  }
+  void undo() noexcept override { lost_.clear(); }
+  void finish() noexcept override {
+    // A failed beat is tried again at the next tick: the lease lasts three of them.
+    {
+      const std::lock_guard held{of_.mutex_};
+      for (const auto& [owner, leases] : lost_) {
+        for (enrolled* who : of_.consumers_) {
+          if (who->owner() == owner && !leases.empty()) {
+            who->lost(leases);
+          }
+        }
+      }
+    }
+    succeeded_ = failure == nullptr;
+    busy_.store(false, std::memory_order_release);
+  }
+  [[nodiscard]] bool succeeded() const noexcept { return succeeded_; }
+
+ private:
+  attendant& of_;
+  std::vector<std::int64_t> owners_;
+  std::vector<std::pair<std::int64_t, std::vector<lease_token>>> lost_;
+  std::atomic<bool> succeeded_{false};
+  std::atomic<bool> busy_{false};
+};
+
+/// Looks, without a transaction, whether a worker has died; taking over is `maintain`'s.
+class attendant::watch final : public operation_base {
+ public:
+  explicit watch(attendant& of) : of_{of} {}
+
+  [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
+  void submit() {
+    busy_.store(true, std::memory_order_release);
+    try {
+      of_.commits_.submit(*this);
+    } catch (const error&) {
+      busy_.store(false, std::memory_order_release);
+    }
+  }
+  bool is_needed(store& in) override {
+    look(in);
+    return false;
+  }
+  void run(store& in) override { look(in); }
+  void finish() noexcept override {
+    if (found_) {
+      of_.stir();
+    }
+    busy_.store(false, std::memory_order_release);
+  }
+
+ private:
+  void look(store& in) {
+    found_ = std::ranges::any_of(in.members(), [this](const member& who) { return of_.judge(who) != vitality::alive; });
+  }
+
+  attendant& of_;
+  bool found_ = false;
+  std::atomic<bool> busy_{false};
+};
+
+attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease)
+    : commits_{commits},
+      side_{side},
+      clock_{clock},
+      lease_{lease},
+      boot_{clock.boot_id()},
+      beat_{std::make_unique<beat>(*this)},
+      watch_{std::make_unique<watch>(*this)} {}
+
+attendant::~attendant() { stop(); }
+
+void attendant::stop() noexcept {
+  listening_.reset();
+  if (thread_.joinable()) {
+    stop_.store(true, std::memory_order_release);
+    side_.ring_self();
+    thread_.join();
+  }
+}
+
+std::int64_t attendant::steady_ms() const noexcept {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.steady().time_since_epoch()).count();
+}
+
+void attendant::start(std::unique_lock<std::mutex>& held) {
+  if (!std::exchange(started_, true)) {
+    held.unlock();
+    if (clock_.is_manual()) {
+      listening_ = clock_.listen([this] {
+        renew();
+        stir();
+      });
+    }
+    thread_ = std::thread{[this] { attend(); }};
+    return;
+  }
+  held.unlock();
+  side_.ring_self();
+}
+
+void attendant::enroll(enrolled& who) {
+  std::unique_lock held{mutex_};
+  consumers_.push_back(&who);
+  start(held);
+}
+
+void attendant::dismiss(enrolled& who) noexcept {
+  const std::lock_guard held{mutex_};
+  std::erase(consumers_, &who);
+}
+
+void attendant::add(waiter& who) {
+  std::unique_lock held{mutex_};
+  waiters_.push_back(&who);
+  // Said before the caller looks at the store again, or the end of the job could fall between.
+  side_.want(bell_ended | bell_revoked | bell_due);
+  start(held);
+}
+
+void attendant::remove(waiter& who) noexcept {
+  const std::lock_guard held{mutex_};
+  std::erase(waiters_, &who);
+}
+
+void attendant::stir() noexcept {
+  const std::lock_guard held{mutex_};
+  for (enrolled* who : consumers_) {
+    who->stir();
+  }
+}
+
+void attendant::tell(effects& what) {
+  constexpr auto everybody = std::numeric_limits<std::uint64_t>::max();
+  for (const queue_row* row : what.ready) {
+    if (row->has_ready()) {
+      side_.ring(bell_queue(row->id), std::max<std::uint64_t>(1, row->made_ready));
+    }
+  }
+  if (what.earlier_due) {
+    const std::lock_guard held{mutex_};
+    for (enrolled* who : consumers_) {
+      who->stir();
+    }
+    if (consumers_.empty()) {
+      side_.ring(bell_due, everybody);
+    }
+  }
+  if (!what.ended.empty()) {
+    {
+      const std::lock_guard held{mutex_};
+      for (waiter* who : waiters_) {
+        if (std::ranges::find(what.ended, static_cast<std::int64_t>(who->serial)) != what.ended.end()) {
+          who->rung.set();
+        }
+      }
+    }
+    side_.ring(bell_ended, everybody);
+  }
+  if (!what.revoked.empty()) {
+    bool ours = false;
+    {
+      const std::lock_guard held{mutex_};
+      ours = std::ranges::any_of(consumers_, [&](const enrolled* who) { return std::ranges::find(what.revoked, who->owner()) != what.revoked.end(); });
+    }
+    if (ours) {
+      // The attendant's own thread asks for what was lost: this one is in the middle of a commit.
+      side_.want(wanted() & ~bell_revoked);
+      side_.ring_self();
+    }
+    side_.ring(bell_revoked, everybody);
+  }
+}
+
+vitality attendant::judge(const member& who) {
+  if (who.side == side_.id()) {
+    if (who.slot == side_.slot() && who.token == side_.token()) {
+      const std::lock_guard held{mutex_};
+      const bool here = std::ranges::any_of(consumers_, [&](const enrolled* e) { return e->owner() == who.id; });
+      return here ? vitality::alive : vitality::dead;
+    }
+    if (!side_.is_held(who.slot, who.token)) {
+      return vitality::dead;
+    }
+  }
+  // Another incarnation of the side file says nothing about its process: only the lease counts.
+  if (who.boot != boot_) {
+    return vitality::dead;
+  }
+  return steady_ms() - who.beat > lease_.count() ? vitality::silent : vitality::alive;
+}
+
+std::uint64_t attendant::wanted() {
+  const std::lock_guard held{mutex_};
+  std::uint64_t bits = bell_revoked;
+  if (!waiters_.empty()) {
+    bits |= bell_ended;
+  }
+  for (const enrolled* who : consumers_) {
+    bits |= who->bits() | bell_due;
+  }
+  return bits;
+}
+
+void attendant::renew() {
+  if (beat_->is_free()) {
+    beat_->submit();
+    commits_.run_now();
+  }
+}
+
+void attendant::attend() {
+  // Ticks are the machine's: with a manual clock they only cost a look.
+  auto& machine = clock::system();
+  auto next_tick = machine.steady();
+  auto last_beat = clock_.steady() - lease_;
+  auto offset = clock_.wall().time_since_epoch() - clock_.boot();
+  auto asleep = clock_.boot() - clock_.steady().time_since_epoch();
+  std::uint64_t said = 0;
+  while (!stop_.load(std::memory_order_acquire)) {
+    const auto heard = side_.heard();
+    const auto wants = wanted();
+    const auto rung = said & ~side_.want(wants);
+    said = wants;
+    const auto now = machine.steady();
+    const bool ticked = now >= next_tick;
+    if (ticked) {
+      next_tick = now + tick;
+    }
+    // A bell for a queue that was wanted a moment ago and is not any more does no harm.
+    constexpr std::uint64_t queues = bell_revoked - 1;
+    if (ticked || (rung & queues) != 0) {
+      commits_.wake_fetches();
+    }
+    if ((rung & bell_due) != 0) {
+      stir();
+    }
+    if (ticked || (rung & bell_ended) != 0) {
+      const std::lock_guard held{mutex_};
+      for (waiter* who : waiters_) {
+        who->rung.set();
+      }
+    }
+    if (ticked) {
+      const auto new_offset = clock_.wall().time_since_epoch() - clock_.boot();
+      const auto new_asleep = clock_.boot() - clock_.steady().time_since_epoch();
+      if (std::chrono::abs(new_offset - offset) > step || std::chrono::abs(new_asleep - asleep) > step) {
+        offset = new_offset;
+        asleep = new_asleep;
+        stir();
+      }
+      if (watch_->is_free()) {
+        watch_->submit();
+      }
+    }
+    if (beat_->is_free() && ((rung & bell_revoked) != 0 || clock_.steady() - last_beat >= lease_ / 3)) {
+      last_beat = clock_.steady();
+      beat_->submit();
+    }
+    commits_.run_now();
+    side_.wait(heard, std::max(std::chrono::nanoseconds{0}, next_tick - machine.steady()));
+  }
+}
+
+}  // namespace ergon::sqlite

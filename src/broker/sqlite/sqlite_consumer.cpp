@@ -1,0 +1,236 @@
+#include "broker/sqlite/sqlite_consumer.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ergon/runtime/sleep.hpp>
+
+namespace ergon::sqlite {
+
+namespace {
+
+constexpr std::size_t promote_step = 500;
+constexpr std::size_t reclaim_step = 200;
+constexpr std::size_t expire_step = 500;
+constexpr std::chrono::seconds sweep_every{60};
+
+/// A fetch that is given up must not find jobs for nobody.
+class withdrawal {
+ public:
+  withdrawal(committer& from, fetch_base& fetch, std::atomic<bool>& wanted) : from_{from}, fetch_{fetch}, wanted_{wanted} { wanted_ = true; }
+  withdrawal(const withdrawal&) = delete;
+  withdrawal& operator=(const withdrawal&) = delete;
+  ~withdrawal() {
+    if (wanted_.exchange(false)) {
+      from_.withdraw(fetch_);
+    }
+  }
+  void found() noexcept { wanted_ = false; }
+
+ private:
+  committer& from_;
+  fetch_base& fetch_;
+  std::atomic<bool>& wanted_;
+};
+
+task<void> wait_on(event& what) { co_await what.wait(); }
+
+}  // namespace
+
+/// Settlements of one call.
+class sqlite_consumer::settling final : public operation_base {
+ public:
+  settling(sqlite_consumer& by, std::span<const settlement> what, std::span<settled> out) : by_{by}, what_{what}, out_{out} { drains = true; }
+
+  void run(store& in) override { in.settle(by_.name_, what_, out_, by_.book_); }
+  void undo() noexcept override { by_.book_.undo(); }
+  void stored() noexcept override { by_.book_.settle_changes(); }
+  void finish() noexcept override { done.complete(); }
+
+  completion done;
+
+ private:
+  sqlite_consumer& by_;
+  std::span<const settlement> what_;
+  std::span<settled> out_;
+};
+
+sqlite_consumer::sqlite_consumer(std::shared_ptr<sqlite_broker> of, std::string name, std::int64_t owner, std::vector<std::int64_t> queues, shares turns)
+    : broker_{std::move(of)}, name_{std::move(name)}, owner_{owner}, queues_{std::move(queues)}, turns_{std::move(turns)} {
+  for (const auto queue : queues_) {
+    bits_ |= bell_queue(queue);
+  }
+  broker_->attends().enroll(*this);
+}
+
+sqlite_consumer::~sqlite_consumer() { abandon(); }
+
+void sqlite_consumer::abandon() noexcept {
+  if (std::exchange(gone_, true)) {
+    return;
+  }
+  broker_->attends().dismiss(*this);
+  while (!broker_->commits().withdraw(*this)) {
+    std::this_thread::yield();
+  }
+}
+
+bool sqlite_consumer::is_needed(store& in) { return wanted_ && !found() && in.anything_ready(queues_); }
+
+void sqlite_consumer::run(store& in) {
+  claimed_ = wanted_ && !found();
+  if (claimed_) {
+    in.claim(owner_, queues_, turns_, max_, staged_, book_);
+  }
+}
+
+void sqlite_consumer::undo() noexcept {
+  if (std::exchange(claimed_, false)) {
+    staged_.clear();
+  }
+  book_.undo();
+}
+
+void sqlite_consumer::stored() noexcept {
+  claimed_ = false;
+  book_.settle_changes();
+}
+
+bool sqlite_consumer::wants(std::span<queue_row* const> queues) const noexcept {
+  return wanted_ && std::ranges::any_of(queues, [this](const queue_row* row) { return std::ranges::find(queues_, row->id) != queues_.end(); });
+}
+
+void sqlite_consumer::lost(std::span<const lease_token> leases) {
+  const std::lock_guard held{news_mutex_};
+  lost_.insert(lost_.end(), leases.begin(), leases.end());
+  news_.set();
+}
+
+task<void> sqlite_consumer::fetch(std::size_t max, delivery_batch& out) {
+  if (gone_) {
+    throw error{errc::closed, fmt::format("the worker {} has left the store", name_)};
+  }
+  max_ = std::max<std::size_t>(1, max);
+  withdrawal guard{broker_->commits(), *this, wanted_};
+  ready_.reset();
+  broker_->commits().submit_fetch(*this);
+  co_await ready_.wait();
+  guard.found();
+  if (auto failed = std::exchange(failure, nullptr)) {
+    std::rethrow_exception(failed);
+  }
+  std::swap(out, staged_);
+  staged_.clear();
+}
+
+task<void> sqlite_consumer::settle(std::span<const settlement> what, std::span<settled> out) {
+  settling op{*this, what, out};
+  broker_->commits().submit(op);
+  co_await op.done;
+  if (op.failure) {
+    std::rethrow_exception(op.failure);
+  }
+}
+
+task<bool> sqlite_consumer::mark(lease_token lease) {
+  bool owned = false;
+  awaited_operation op{[&](store& in) { owned = in.mark(static_cast<std::int64_t>(lease.number)); }};
+  op.drains = true;
+  broker_->commits().submit(op);
+  co_await op.done();
+  op.check();
+  co_return owned;
+}
+
+task<void> sqlite_consumer::report(lease_token lease, double done, std::string_view note) {
+  awaited_operation op{[&](store& in) { in.report(static_cast<std::int64_t>(lease.number), done, note); }};
+  broker_->commits().submit(op);
+  co_await op.done();
+  op.check();
+}
+
+task<consumer_news> sqlite_consumer::news() {
+  for (;;) {
+    {
+      const std::lock_guard held{news_mutex_};
+      news_.reset();
+      if (!lost_.empty()) {
+        co_return consumer_news{.lost = std::exchange(lost_, {})};
+      }
+    }
+    co_await news_.wait();
+  }
+}
+
+task<void> sqlite_consumer::maintain() {
+  ergon::clock& clk = broker_->clock();
+  attendant& attends = broker_->attends();
+  committer& commits = broker_->commits();
+  auto next_sweep = clk.steady();
+  for (;;) {
+    stirred_.reset();
+    const bool sweep = clk.steady() >= next_sweep;
+    bool more = false;
+    next_due next;
+    std::int64_t store_now = 0;
+    awaited_operation op{[&](store& in) {
+      more = in.promote(promote_step);
+      more = in.reclaim([&](const member& who) { return attends.judge(who); }, reclaim_step) || more;
+      if (sweep) {
+        more = in.expire(expire_step) || more;
+        more = in.reclaim_orphans(reclaim_step) == reclaim_step || more;
+        in.anchor_epoch();
+        commits.load_ballast();
+      }
+      next = in.upcoming();
+      store_now = in.store_now();
+    }};
+    op.drains = true;
+    commits.submit(op);
+    co_await op.done();
+    op.check();
+    if (more) {
+      co_await yield();
+      continue;
+    }
+    if (sweep) {
+      next_sweep = clk.steady() + sweep_every;
+      commits.tidy();
+    }
+    std::chrono::nanoseconds pause = next_sweep - clk.steady();
+    if (next.store_ms) {
+      pause = std::min<std::chrono::nanoseconds>(pause, std::chrono::milliseconds{*next.store_ms - store_now});
+    }
+    if (next.wall_ms) {
+      pause = std::min<std::chrono::nanoseconds>(pause, wall_time{std::chrono::milliseconds{*next.wall_ms}} - clk.wall());
+    }
+    try {
+      co_await timeout(pause, wait_on(stirred_));
+    } catch (const error& e) {
+      if (e.reason() != errc::timed_out) {
+        throw;
+      }
+    }
+  }
+}
+
+task<void> sqlite_consumer::leave() {
+  while (!broker_->commits().withdraw(*this)) {
+    co_await yield();
+  }
+  awaited_operation op{[this](store& in) {
+    in.hand_back_all(book_);
+    in.leave(owner_);
+  }};
+  op.drains = true;
+  broker_->commits().submit(op);
+  co_await op.done();
+  op.check();
+  broker_->attends().dismiss(*this);
+  gone_ = true;
+}
+
+}  // namespace ergon::sqlite

@@ -1,0 +1,73 @@
+// The public face of the scheduler.
+#include <ergon/runtime/runtime.hpp>
+
+#include <atomic>
+
+#include <ergon/runtime/blocking.hpp>
+
+#include "runtime/futex.hpp"
+#include "runtime/scheduler.hpp"
+
+namespace ergon {
+
+namespace {
+
+// A thread that waits for a root outside every runtime.
+struct thread_waiter : detail::join_waiter {
+  std::atomic<std::uint32_t> word{0};
+
+  thread_waiter() {
+    joined = [](detail::join_waiter& self, detail::task_root&) noexcept {
+      auto& word = static_cast<thread_waiter&>(self).word;
+      word.store(1, std::memory_order_release);
+      detail::futex_wake(word, 1);
+    };
+  }
+};
+
+}  // namespace
+
+runtime::runtime(runtime_options options) : scheduler_(std::make_unique<detail::scheduler>(*this, std::move(options))) {}
+runtime::~runtime() = default;
+
+std::size_t runtime::shutdown(std::chrono::nanoseconds deadline) {
+  return scheduler_->shutdown(detail::time_after(ergon::clock::system().steady(), deadline));
+}
+
+void runtime::post(work& item) noexcept { scheduler_->push(item); }
+ergon::clock& runtime::clock() const noexcept { return scheduler_->clock(); }
+unsigned runtime::threads() const noexcept { return scheduler_->threads(); }
+std::size_t runtime::live_tasks() const noexcept { return scheduler_->live_tasks(); }
+void runtime::settle() const { scheduler_->settle(); }
+
+void runtime::set_blocking_executor(std::shared_ptr<blocking_executor> executor) {
+  scheduler_->set_blocking_executor(std::move(executor));
+}
+std::shared_ptr<blocking_executor> runtime::blocking() const { return scheduler_->blocking(); }
+
+runtime& runtime::default_runtime() {
+  // Never destroyed: tasks may run while static objects go.
+  static runtime* const shared = new runtime;
+  return *shared;
+}
+
+runtime* runtime::current() noexcept { return detail::scheduler::current_runtime(); }
+
+void runtime::launch(detail::task_root& root) { scheduler_->launch(root); }
+
+void runtime::check_may_block() const {
+  if (scheduler_->is_own_thread()) {
+    throw error(errc::invalid_argument, "block_on was called on a thread of the same runtime, which it would block: use co_await");
+  }
+}
+
+void runtime::wait_for(detail::task_root& root) const noexcept {
+  thread_waiter waiter;
+  if (root.set_joiner(waiter)) {
+    while (waiter.word.load(std::memory_order_acquire) == 0) {
+      detail::futex_wait(waiter.word, 0, steady_time::max());
+    }
+  }
+}
+
+}  // namespace ergon

@@ -1,0 +1,141 @@
+// The workers of one runtime: their queues, their sleep, their timers, and the tasks that they answer for.
+//
+// Who may touch what:
+// - A worker's queue has its own lock (run_queue.hpp); so have the timers (timer_store.hpp) and each list of tasks.
+// - `idle_lock_` guards the list of idle workers, which of them watches the timers, and until when it sleeps.
+// - A worker goes idle in this order: it enters the idle list, looks at every queue, looks at the timers, sleeps on its word.
+//   Whoever makes something ready queues it first and looks for idle workers afterwards. Both meet in the lock of the queue or
+//   of the timers, so either the worker sees the item or the other sees the worker: no wake-up is lost.
+// - Only one idle worker sleeps with a timeout, the one that went idle with the earliest time; it is the last to be woken for
+//   work, and hands the watch over when it finds work. So while any worker is idle somebody watches the timers.
+// - Threads that are no workers count themselves in `visitors_` while they push: the destructor waits for them, because what
+//   they pushed may end the last task while they still look for an idle worker.
+//
+// A worker's own push wakes nobody while the queue holds only that item: the worker itself comes to it next, and a chain of tasks
+// that wake each other stays on one thread. Two or more wake an idle worker, one for each push.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ergon/base/clock.hpp>
+#include <ergon/runtime/blocking.hpp>
+#include <ergon/runtime/root_list.hpp>
+#include <ergon/runtime/runtime.hpp>
+#include <ergon/runtime/spin_lock.hpp>
+
+#include "runtime/run_queue.hpp"
+#include "runtime/timer_store.hpp"
+
+namespace ergon::detail {
+
+class scheduler {
+ public:
+  scheduler(runtime& front, runtime_options options);
+  scheduler(const scheduler&) = delete;
+  scheduler& operator=(const scheduler&) = delete;
+  ~scheduler();
+
+  /// From any thread.
+  void push(work& item) noexcept;
+  void launch(task_root& root);
+  void launch_owned(task_root& root) noexcept;
+  /// A root's frames are gone; on a worker.
+  void ended(task_root& root) noexcept;
+
+  void add_timer(timer& item, steady_time due) noexcept;
+  bool remove_timer(timer& item) noexcept { return timers_.remove(item); }
+
+  std::size_t shutdown(steady_time deadline);
+  /// Waits until every worker is idle and nothing is ready.
+  void settle();
+
+  [[nodiscard]] ergon::clock& clock() const noexcept { return *clock_; }
+  [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(workers_.size()); }
+  [[nodiscard]] std::size_t live_tasks() const noexcept;
+  [[nodiscard]] bool is_own_thread() const noexcept;
+  [[nodiscard]] static runtime* current_runtime() noexcept;
+
+  void set_blocking_executor(std::shared_ptr<blocking_executor> executor);
+  [[nodiscard]] std::shared_ptr<blocking_executor> blocking() const;
+
+ private:
+  struct worker {
+    explicit worker(scheduler& in, std::size_t at) : owner(in), index(at) {}
+
+    scheduler& owner;
+    std::size_t index;
+    run_queue queue;
+    root_list tasks;
+    // 0 while asleep or about to be, 1 once somebody wants it awake.
+    std::atomic<std::uint32_t> word{0};
+    // Only the worker writes them.
+    std::atomic<std::uint64_t> started{0};
+    std::atomic<std::uint64_t> finished{0};
+    // It was the one that watched the timers when it last woke. The worker's own.
+    bool kept_time = false;
+    std::thread thread;
+  };
+
+  [[nodiscard]] worker* own_worker() const noexcept;
+  void work_until_stopped(worker& self) noexcept;
+  work* next(worker& self) noexcept;
+  work* steal(worker& self) noexcept;
+  void park(worker& self) noexcept;
+  bool fire_due() noexcept;
+
+  void push_from_outside(work& item) noexcept;
+  worker* take_idle() noexcept;
+  void leave_idle(worker& self) noexcept;
+  void rouse(worker& sleeper) noexcept;
+  void wake_one() noexcept;
+  [[nodiscard]] bool anything_queued() noexcept;
+
+  void count_started() noexcept;
+  [[nodiscard]] bool close_if_empty() noexcept;
+  void stop_workers() noexcept;
+
+  runtime& front_;
+  ergon::clock* clock_;
+  std::vector<std::unique_ptr<worker>> workers_;
+  timer_store timers_;
+
+  spin_lock idle_lock_;
+  std::vector<worker*> idle_;
+  worker* timekeeper_ = nullptr;
+  bool someone_settles_ = false;
+  std::atomic<std::uint32_t> settled_{0};
+  std::atomic<std::size_t> idle_count_{0};
+  std::atomic<std::int64_t> watched_until_{0};
+
+  alignas(64) std::atomic<std::size_t> turn_{0};
+  std::atomic<std::size_t> visitors_{0};
+  std::atomic<std::uint64_t> started_outside_{0};
+  // Only if something outside resumed a task.
+  std::atomic<std::uint64_t> finished_outside_{0};
+  root_list tasks_from_outside_;
+
+  std::mutex shutdown_mutex_;
+  // Set under no lock before the first task is cancelled; read under the lock of a list of tasks.
+  std::atomic<bool> closing_{false};
+  // Written with all list locks held, read under one.
+  bool closed_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> list_emptied_{0};
+
+  mutable std::mutex executor_mutex_;
+  std::shared_ptr<blocking_executor> executor_;
+
+  // Last: once it is gone no mover of a manual clock calls in.
+  std::shared_ptr<void> clock_listener_;
+};
+
+}  // namespace ergon::detail

@@ -1,0 +1,67 @@
+// Timers as waits; see sleep.hpp.
+#include <ergon/runtime/sleep.hpp>
+
+#include <string>
+
+#include "runtime/scheduler.hpp"
+
+namespace ergon::detail {
+
+steady_time time_after(steady_time from, std::chrono::nanoseconds span) noexcept {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(from.time_since_epoch().count(), span.count(), &sum)) {
+    return span.count() > 0 ? steady_time::max() : steady_time::min();
+  }
+  return steady_time{std::chrono::nanoseconds{sum}};
+}
+
+std::string timeout_text(std::chrono::nanoseconds span) {
+  std::string number = std::to_string(static_cast<double>(span.count()) / 1e9);
+  number.erase(number.find_last_not_of('0') + 1);
+  if (number.ends_with('.')) {
+    number.pop_back();
+  }
+  return "the operation did not end within " + number + " s";
+}
+
+sleep_operation::sleep_operation(steady_time due) noexcept : due_(due), relative_(false) {
+  timer::fire = [](timer& self) noexcept { static_cast<sleep_operation&>(self).wake(); };
+}
+sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : due_(span), relative_(true) {
+  timer::fire = [](timer& self) noexcept { static_cast<sleep_operation&>(self).wake(); };
+  if (span <= std::chrono::nanoseconds::zero()) {
+    stop_only_at_start();
+  }
+}
+
+bool sleep_operation::arm() noexcept {
+  scheduler& home = root().home();
+  if (!relative_) {
+    home.add_timer(*this, due_);
+  } else if (due_.time_since_epoch() <= std::chrono::nanoseconds::zero()) {
+    queue();
+  } else {
+    home.add_timer(*this, time_after(home.clock().steady(), due_.time_since_epoch()));
+  }
+  return true;
+}
+
+bool sleep_operation::disarm() noexcept { return root().home().remove_timer(*this); }
+
+bool yield_operation::arm() noexcept {
+  queue();
+  return true;
+}
+
+deadline::deadline(task_root& watched, std::chrono::nanoseconds span) noexcept : watched_(&watched) {
+  timer::fire = [](timer& self) noexcept {
+    auto& mine = static_cast<deadline&>(self);
+    mine.watched_->cancel();
+    mine.fired.complete();
+  };
+  watched.home().add_timer(*this, time_after(watched.home().clock().steady(), span));
+}
+
+bool deadline::take_back() noexcept { return watched_->home().remove_timer(*this); }
+
+}  // namespace ergon::detail

@@ -1,0 +1,18 @@
+# Public headers (below INCLUDE) include the standard library, ergon and Boost.Describe, and nothing else that a user would need to
+# have or could see through. ergon/runtime/asio.hpp is the one way out (DESIGN §2).
+file(GLOB_RECURSE headers "${INCLUDE}/*.hpp")
+set(wrong "")
+foreach(header IN LISTS headers)
+  if(header MATCHES "/ergon/runtime/asio\\.hpp$")
+    continue()
+  endif()
+  file(STRINGS "${header}" includes REGEX "^[ \t]*#[ \t]*include")
+  foreach(line IN LISTS includes)
+    if(NOT line MATCHES "include <(ergon/[a-z_/]+\\.hpp|boost/describe(/[a-z_]+)?\\.hpp|sys/[a-z]+\\.h|[a-z_]+)>")
+      string(APPEND wrong "  ${header}: ${line}\n")
+    endif()
+  endforeach()
+endforeach()
+if(wrong)
+  message(FATAL_ERROR "public headers show what they must not:\n${wrong}")
+endif()
