@@ -65,7 +65,8 @@ class summer {
       pollfd ready{.fd = output_, .events = POLLIN, .revents = 0};
       if (::poll(&ready, 1, 100) <= 0) continue;
       const ssize_t got = ::read(output_, piece, sizeof piece);
-      if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "the output of sha256sum cannot be read");
+      if (got < 0 && errno != EINTR)
+        throw std::system_error(errno, std::generic_category(), "the output of sha256sum cannot be read");
       if (got == 0) {
         ended_ = true;
         return text;
@@ -114,7 +115,8 @@ std::unordered_map<std::string_view, std::string_view> parse(std::string_view ou
 
 }  // namespace
 
-std::vector<std::string> sums_of(const std::vector<input_file>& files, unsigned at_once, const std::function<void(std::uint64_t)>& told) {
+std::vector<std::string> sums_of(const std::vector<input_file>& files, unsigned at_once,
+                                 const std::function<void(std::uint64_t)>& told) {
   std::vector<std::string> sums(files.size());
   const auto pieces = pieces_of(files);
   std::atomic<std::size_t> next = 0;
@@ -129,7 +131,8 @@ std::vector<std::string> sums_of(const std::vector<input_file>& files, unsigned 
         const std::string output = run.read_all();
         const auto said = parse(output);
         for (const input_file& file : pieces[i]) {
-          if (const auto found = said.find(file.path); found != said.end()) sums[static_cast<std::size_t>(&file - files.data())] = found->second;
+          if (const auto found = said.find(file.path); found != said.end())
+            sums[static_cast<std::size_t>(&file - files.data())] = found->second;
         }
         done += pieces[i].size();
       }

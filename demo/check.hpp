@@ -12,6 +12,7 @@ namespace demo {
 
 /// What sha256sum says of each file, in their order; empty where it says nothing (the file is gone). Several run at once. `told` is
 /// called by the calling thread with the number of files done. Throws `std::runtime_error` where there is no sha256sum, `interruption`.
-[[nodiscard]] std::vector<std::string> sums_of(const std::vector<input_file>& files, unsigned at_once, const std::function<void(std::uint64_t)>& told);
+[[nodiscard]] std::vector<std::string> sums_of(const std::vector<input_file>& files, unsigned at_once,
+                                               const std::function<void(std::uint64_t)>& told);
 
 }  // namespace demo

@@ -96,8 +96,8 @@ unsigned crew::hire() {
   const unsigned number = hired_ + 1;
   spawn_settings settings(log_of(number));
   const pid_t pid = settings.start("/proc/self/exe",
-                                   {"ergon-demo", "worker", "--parent", std::to_string(::getpid()), "--queue", options_.queue, "--concurrency",
-                                    std::to_string(options_.concurrency)},
+                                   {"ergon-demo", "worker", "--parent", std::to_string(::getpid()), "--queue", options_.queue,
+                                    "--concurrency", std::to_string(options_.concurrency)},
                                    environment_with(broker_variable, options_.broker));
   members_.push_back({pid, number});
   return hired_ = number;
@@ -110,13 +110,11 @@ std::optional<unsigned> crew::number_of(pid_t pid) const {
 
 bool crew::freeze(pid_t pid) {
   ::kill(pid, SIGSTOP);
-  int status = 0;
-  // Sending the signal is not yet standing still.
-  while (::waitpid(pid, &status, WUNTRACED) < 0 && errno == EINTR) {
+  siginfo_t info{};
+  // Sending the signal is not yet standing still. The news is left where it is: if it is the worker's end, `casualty` tells it.
+  while (::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
-  if (WIFSTOPPED(status)) return true;
-  forget(pid);
-  return false;
+  return info.si_code == CLD_STOPPED;
 }
 
 void crew::thaw(pid_t pid) { ::kill(pid, SIGCONT); }
@@ -137,7 +135,8 @@ std::optional<std::string> crew::casualty() {
     std::ifstream log(log_of(number));
     const std::string said((std::istreambuf_iterator<char>(log)), {});
     constexpr std::size_t most = 4000;
-    return fmt::format("worker {} {}{}{}", number, end_of(status), said.empty() ? "" : "; it said:\n", said.substr(said.size() - std::min(said.size(), most)));
+    return fmt::format("worker {} {}{}{}", number, end_of(status), said.empty() ? "" : "; it said:\n",
+                       said.substr(said.size() - std::min(said.size(), most)));
   }
   return std::nullopt;
 }
@@ -163,7 +162,8 @@ int work_for(pid_t parent, const std::string& queue, unsigned concurrency) {
   if (::getppid() != parent) return 1;
   const char* broker = std::getenv(broker_variable);
   if (broker == nullptr) return 2;
-  ergon::worker worker(broker, {.queues = {{queue, 1}}, .concurrency = concurrency, .logger = ergon::logger::console(ergon::log_level::warn)});
+  ergon::worker worker(
+      broker, {.queues = {{queue, 1}}, .concurrency = concurrency, .logger = ergon::logger::console(ergon::log_level::warn)});
   worker.handle(on_digest);
   worker.run();
   return 0;

@@ -33,7 +33,7 @@ class crew {
   unsigned hire();
   [[nodiscard]] std::optional<unsigned> number_of(pid_t pid) const;
 
-  /// Stops a worker where it stands, and returns when it does. False: it has ended.
+  /// Stops a worker where it stands, and returns when it does. False: it has ended, and `casualty` says how.
   [[nodiscard]] bool freeze(pid_t pid);
   void thaw(pid_t pid);
   /// SIGKILL, and waits for its end.

@@ -117,7 +117,8 @@ TEST_F(DemoTest, AFileThatCannotBeReadIsAnErrorThatNamesIt) {
 }
 
 TEST_F(DemoTest, AnyFileNameSurvivesThePayload) {
-  for (const std::string path : {"/plain", "/per%cent", "/\xFF\xC3", "/ü\n\x01", "%", "/100%41"}) EXPECT_EQ(unescape(escape(path)), path);
+  for (const std::string path : {"/plain", "/per%cent", "/\xFF\xC3", "/ü\n\x01", "%", "/100%41"})
+    EXPECT_EQ(unescape(escape(path)), path);
   EXPECT_EQ(escape("/a%\xFF"), "/a%25%FF");
 }
 

@@ -48,7 +48,8 @@ class open_file {
 class sha256 {
  public:
   sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) throw std::runtime_error("SHA-256 is not to be had from OpenSSL");
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
+      throw std::runtime_error("SHA-256 is not to be had from OpenSSL");
   }
   void add(std::string_view bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
   std::string hex() {
@@ -86,7 +87,8 @@ std::string unescape(std::string_view text) {
   std::string path;
   for (std::size_t i = 0; i < text.size(); ++i) {
     unsigned byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
       path += static_cast<char>(byte);
       i += 2;
     } else {

@@ -19,7 +19,8 @@ std::vector<std::string> paths_below(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code failure;
     const fs::path root = fs::canonical(folder, failure);
-    if (failure || !fs::is_directory(root)) throw std::runtime_error(fmt::format("--dir: {} is no folder", ergon::quoted(folder, 4096)));
+    if (failure || !fs::is_directory(root))
+      throw std::runtime_error(fmt::format("--dir: {} is no folder", ergon::quoted(folder, 4096)));
     // Things may vanish while they are listed: what cannot be entered is stepped over.
     fs::recursive_directory_iterator at(root, fs::directory_options::skip_permission_denied, failure);
     for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
@@ -36,9 +37,9 @@ std::vector<std::string> paths_below(const std::vector<std::string>& folders) {
 }  // namespace
 
 bool input_file::is_other_now() const {
-  struct stat now {};
-  return ::lstat(path.c_str(), &now) != 0 || static_cast<std::uint64_t>(now.st_size) != size || now.st_mtim.tv_sec != changed.tv_sec ||
-         now.st_mtim.tv_nsec != changed.tv_nsec;
+  struct stat now{};
+  return ::lstat(path.c_str(), &now) != 0 || static_cast<std::uint64_t>(now.st_size) != size ||
+         now.st_mtim.tv_sec != changed.tv_sec || now.st_mtim.tv_nsec != changed.tv_nsec;
 }
 
 selection select_files(const std::vector<std::string>& folders, std::size_t most) {
@@ -49,7 +50,7 @@ selection select_files(const std::vector<std::string>& folders, std::size_t most
   chosen.left_out = paths.size() - wanted;
   for (std::size_t i = 0; i < wanted; ++i) {
     const std::string& path = paths[i * paths.size() / wanted];
-    struct stat status {};
+    struct stat status{};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || ::access(path.c_str(), R_OK) != 0) {
       ++chosen.unreadable;
       continue;

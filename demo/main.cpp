@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <exception>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <ergon/base/cpus.hpp>
 #include <ergon/base/error.hpp>
@@ -26,14 +26,17 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--dir", options.folders, "A folder; may be given again (default /usr/share/doc and /usr/include)")
       ->type_name("DIR")
       ->allow_extra_args(false);
-  app.add_option("--files", options.files, "At most so many files (default 20000)")->type_name("N")->check(CLI::Range(1UL, 10'000'000UL).description(""));
+  app.add_option("--files", options.files, "At most so many files (default 20000)")
+      ->type_name("N")
+      ->check(CLI::Range(1UL, 10'000'000UL).description(""));
   app.add_option("--workers", options.workers, "Worker processes (default: the granted CPUs, at least 2)")
       ->type_name("N")
       ->check(CLI::Range(2U, 256U).description(""));
   app.add_option("--concurrency", options.concurrency, "Files at once in each worker (default 2)")
       ->type_name("N")
       ->check(CLI::Range(1U, 1024U).description(""));
-  app.add_option("--broker", options.broker, "A broker that processes can share (default: a SQLite file in a temporary folder)")->type_name("URL");
+  app.add_option("--broker", options.broker, "A broker that processes can share (default: a SQLite file in a temporary folder)")
+      ->type_name("URL");
   app.add_flag("--keep", options.keep, "Leave the temporary folder: the default store, the workers' logs");
   app.add_flag("--json", options.json, "Print the outcome as one JSON document");
   app.footer("Exit codes: 0 all is right, 1 something is not, 2 the command line is wrong, 130 interrupted.");

@@ -39,8 +39,8 @@ struct document {
   std::vector<std::string> faults;
 };
 BOOST_DESCRIBE_STRUCT(document, (),
-                      (broker, files, unreadable, left_out, bytes, lines, words, seconds, jobs_per_second, workers, held_by_killed_worker,
-                       redelivered, failed, lost, mismatches, changed_meanwhile, good, faults))
+                      (broker, files, unreadable, left_out, bytes, lines, words, seconds, jobs_per_second, workers,
+                       held_by_killed_worker, redelivered, failed, lost, mismatches, changed_meanwhile, good, faults))
 
 double seconds(std::chrono::nanoseconds span) { return std::chrono::duration<double>(span).count(); }
 
@@ -66,7 +66,8 @@ class rows {
       const auto look = r.how == tone::bad    ? fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red)
                         : r.how == tone::good ? fmt::emphasis::bold | fmt::fg(fmt::terminal_color::green)
                                               : fmt::text_style(fmt::emphasis::bold);
-      fmt::print("  {:<12} {}{}\n", r.name, fmt::format(look, "{}", value), remark.empty() ? "" : fmt::format(fmt::emphasis::faint, "{}", remark));
+      fmt::print("  {:<12} {}{}\n", r.name, fmt::format(look, "{}", value),
+                 remark.empty() ? "" : fmt::format(fmt::emphasis::faint, "{}", remark));
     }
   }
 
@@ -102,7 +103,9 @@ void report::blame(std::string sentence) {
   if (faults.size() < most) faults.push_back(std::move(sentence));
 }
 
-bool report::good() const noexcept { return faults.empty() && lost == 0 && mismatches == 0 && failed == 0 && held > 0 && redelivered > 0; }
+bool report::good() const noexcept {
+  return faults.empty() && lost == 0 && mismatches == 0 && failed == 0 && held > 0 && redelivered > 0;
+}
 
 double report::jobs_per_second() const noexcept { return static_cast<double>(completed) / std::max(seconds(elapsed), 1e-9); }
 
@@ -112,11 +115,13 @@ void print_table(const report& r, bool colour) {
   table.add("bytes", grouped(r.input.bytes), ergon::format_size(r.input.bytes));
   table.add("lines", grouped(r.lines));
   table.add("words", grouped(r.words));
-  table.add("time", ergon::format_duration(r.elapsed), fmt::format("and {} to check with sha256sum", ergon::format_duration(r.checking)));
+  table.add("time", ergon::format_duration(r.elapsed),
+            fmt::format("and {} to check with sha256sum", ergon::format_duration(r.checking)));
   table.add("jobs/s", grouped(static_cast<std::uint64_t>(r.jobs_per_second())));
   table.add("workers", grouped(r.workers),
             r.held == 0 ? "none was killed with jobs in its hands"
-                        : fmt::format("number {} was killed with {} jobs in its hands, number {} took its place", r.killed, grouped(r.held), r.replacement));
+                        : fmt::format("number {} was killed with {} jobs in its hands, number {} took its place", r.killed,
+                                      grouped(r.held), r.replacement));
   table.add("redelivered", grouped(r.redelivered), {}, r.redelivered > 0 ? tone::good : tone::bad);
   if (r.failed > 0) table.add("failed", grouped(r.failed), {}, tone::bad);
   table.add("lost", grouped(r.lost), {}, nought_is_good(r.lost));

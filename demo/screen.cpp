@@ -107,7 +107,10 @@ std::string screen::line_of(const progress& what, double rate, std::size_t colum
   figures += fmt::format("  {}/s", grouped(static_cast<std::uint64_t>(rate)));
   if (left > 0) {
     const bool known = rate >= 1;
-    figures += "  ETA " + (known ? ergon::format_duration(std::chrono::ceil<std::chrono::seconds>(std::chrono::duration<double>(left / rate))) : "?");
+    figures +=
+        "  ETA " +
+        (known ? ergon::format_duration(std::chrono::ceil<std::chrono::seconds>(std::chrono::duration<double>(left / rate)))
+               : "?");
   }
   if (columns == 0) return figures;
   // What does not fit would wrap, and the next bar would be drawn below the rest of this one.

@@ -38,7 +38,8 @@ class scratch_folder {
  public:
   explicit scratch_folder(bool keep) : keep_(keep) {
     std::string name = fs::temp_directory_path() / "ergon-demo-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "a temporary folder cannot be made: " + name);
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::system_error(errno, std::generic_category(), "a temporary folder cannot be made: " + name);
     path_ = name;
   }
   scratch_folder(const scratch_folder&) = delete;
@@ -57,10 +58,11 @@ class scratch_folder {
 std::string broker_of(const show_options& options, const fs::path& scratch) {
   if (options.broker.empty()) return "sqlite:" + (scratch / "jobs.db").native();
   if (ergon::parse_url(options.broker).scheme == "memory") {
-    throw ergon::error(ergon::errc::not_supported,
-                       fmt::format("--broker {} lives in the memory of one process, and the demo's workers are processes of their own: name a "
-                                   "broker that processes can share, such as sqlite:jobs.db",
-                                   options.broker));
+    throw ergon::error(
+        ergon::errc::not_supported,
+        fmt::format("--broker {} lives in the memory of one process, and the demo's workers are processes of their own: name a "
+                    "broker that processes can share, such as sqlite:jobs.db",
+                    options.broker));
   }
   return options.broker;
 }
@@ -74,7 +76,10 @@ class show {
         queue_("demo-" + ergon::id_source().next()),
         runtime_({.threads = 1}),
         jobs_(broker_of(options, scratch_.path()), {.runtime = &runtime_}),
-        crew_({.broker = broker_of(options, scratch_.path()), .queue = queue_, .concurrency = options.concurrency, .logs = scratch_.path()}) {}
+        crew_({.broker = broker_of(options, scratch_.path()),
+               .queue = queue_,
+               .concurrency = options.concurrency,
+               .logs = scratch_.path()}) {}
 
   report run() {
     choose();
@@ -93,8 +98,10 @@ class show {
     report_.input = select_files(options_.folders, options_.files);
     report_.broker = jobs_.broker()->url();
     report_.workers = options_.workers;
-    if (files().empty()) throw std::runtime_error(fmt::format("there are no readable files under {}", fmt::join(options_.folders, ", ")));
-    screen_.say(fmt::format("{} files, {}, under {}", grouped(files().size()), ergon::format_size(report_.input.bytes), fmt::join(options_.folders, " and ")));
+    if (files().empty())
+      throw std::runtime_error(fmt::format("there are no readable files under {}", fmt::join(options_.folders, ", ")));
+    screen_.say(fmt::format("{} files, {}, under {}", grouped(files().size()), ergon::format_size(report_.input.bytes),
+                            fmt::join(options_.folders, " and ")));
     screen_.say(fmt::format("{} worker processes on {}", options_.workers, report_.broker));
   }
 
@@ -135,26 +142,31 @@ class show {
   /// between the look and the blow.
   void strike() {
     while (ended() < files().size()) {
-      std::vector<ergon::worker_info> workers = ours();
-      std::ranges::sort(workers, std::ranges::greater{}, &ergon::worker_info::leased);
-      const ergon::worker_info& victim = workers.front();
-      const auto pid = static_cast<pid_t>(victim.pid);
-      if (victim.leased > 0 && crew_.freeze(pid)) {
-        const std::uint64_t held = leases_of(victim.id);
-        if (held > 0) {
-          report_.killed = *crew_.number_of(pid);
-          report_.held = held;
-          crew_.kill(pid);
-          report_.replacement = crew_.hire();
-          screen_.say(fmt::format("worker {} (process {}) was killed with {} jobs in its hands; worker {} takes its place", report_.killed, pid,
-                                  grouped(held), report_.replacement));
-          return;
-        }
-        crew_.thaw(pid);
-      }
+      const std::vector<ergon::worker_info> workers = ours();
+      const auto victim = std::ranges::max_element(workers, {}, &ergon::worker_info::leased);
+      if (victim != workers.end() && victim->leased > 0 && strike(*victim)) return;
       tick(0ms);
     }
     report_.blame("no worker held a lease at the moment it was to be killed: the work was over too soon, take more files");
+  }
+
+  /// False: it held nothing after all, and goes on.
+  bool strike(const ergon::worker_info& victim) {
+    const auto pid = static_cast<pid_t>(victim.pid);
+    const std::optional<unsigned> number = crew_.number_of(pid);
+    if (!number || !crew_.freeze(pid)) return false;
+    const std::uint64_t held = leases_of(victim.id);
+    if (held == 0) {
+      crew_.thaw(pid);
+      return false;
+    }
+    crew_.kill(pid);
+    report_.killed = *number;
+    report_.held = held;
+    report_.replacement = crew_.hire();
+    screen_.say(fmt::format("worker {} (process {}) was killed with {} jobs in its hands; worker {} takes its place", *number,
+                            pid, grouped(held), report_.replacement));
+    return true;
   }
 
   /// Those of the store's workers that are this demo's.
@@ -171,15 +183,16 @@ class show {
     return 0;
   }
 
-  /// Jobs that came to an end, as far as was seen.
-  [[nodiscard]] std::uint64_t ended() const noexcept { return seen_.done + buried_; }
+  /// Jobs that came to an end, good or bad, as far as was seen.
+  [[nodiscard]] std::uint64_t ended() const noexcept { return seen_.done; }
 
   /// Looks at the queue, shows it, rests.
   void tick(std::chrono::milliseconds rest) {
     for (const ergon::queue_info& q : wait(jobs_.queues())) {
       if (q.name != queue_) continue;
-      buried_ = q.dead + q.cancelled + q.discarded;
-      seen_ = {.verb = "done", .done = q.completed, .total = files().size(), .running = q.active, .failed = q.retry + buried_};
+      const std::uint64_t buried = q.dead + q.cancelled + q.discarded;
+      seen_ = {
+          .verb = "done", .done = q.completed + buried, .total = files().size(), .running = q.active, .failed = q.retry + buried};
     }
     if (ended() < files().size()) screen_.show(seen_);
     watch(rest);
@@ -256,7 +269,11 @@ class show {
     screen_.begin();
     const auto from = jobs_.runtime().clock().steady();
     const std::vector<std::string> sums = sums_of(files(), options_.workers, [&](std::uint64_t done) {
-      screen_.show({.verb = "checked with sha256sum", .done = done, .total = files().size(), .running = std::nullopt, .failed = std::nullopt});
+      screen_.show({.verb = "checked with sha256sum",
+                    .done = done,
+                    .total = files().size(),
+                    .running = std::nullopt,
+                    .failed = std::nullopt});
     });
     screen_.end();
     report_.checking = jobs_.runtime().clock().steady() - from;
@@ -268,8 +285,8 @@ class show {
         continue;
       }
       ++report_.mismatches;
-      report_.blame(fmt::format("{} has the digest {} and {} bytes, the job says {} and {}", escape(file.path), sums[i], file.size,
-                                results_[i]->sha256, results_[i]->bytes));
+      report_.blame(fmt::format("{} has the digest {} and {} bytes, the job says {} and {}", escape(file.path), sums[i],
+                                file.size, results_[i]->sha256, results_[i]->bytes));
     }
   }
 
@@ -289,7 +306,6 @@ class show {
   report report_;
   ergon::steady_time begun_;
   progress seen_;
-  std::uint64_t buried_ = 0;
   /// From the id of a job to the place of its file.
   std::unordered_map<std::string, std::size_t> index_;
   std::vector<std::optional<file_figures>> results_;

@@ -1,21 +1,21 @@
 #include "bench/driver/environment.hpp"
 
-#include <chrono>
-#include <cstdlib>
-#include <ctime>
 #include <fcntl.h>
-#include <fstream>
 #include <sched.h>
-#include <sstream>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
 #include <vector>
 
+#include <fmt/core.h>
 #include <boost/json/string.hpp>
 #include <boost/version.hpp>
-#include <fmt/core.h>
 
 #include "bench/driver/process.hpp"
 #include "bench/driver/statistics.hpp"
@@ -123,7 +123,7 @@ boost::json::object describe_environment(const std::filesystem::path& dir, const
   boost::json::object e;
   utsname system{};
   ::uname(&system);
-  struct sysinfo memory {};
+  struct sysinfo memory{};
   ::sysinfo(&memory);
   double load = 0;
   ::getloadavg(&load, 1);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "bench/driver/environment.hpp"
 #include "bench/driver/process.hpp"
@@ -46,7 +46,8 @@ struct usage_error : std::invalid_argument {
 
 void refuse_unknown(std::string_view what, const std::vector<std::string>& given, const std::set<std::string>& known) {
   for (const std::string& name : given) {
-    if (!known.contains(name)) throw usage_error(fmt::format("there is no {} '{}' in this suite; there is: {}", what, name, fmt::join(known, ", ")));
+    if (!known.contains(name))
+      throw usage_error(fmt::format("there is no {} '{}' in this suite; there is: {}", what, name, fmt::join(known, ", ")));
   }
 }
 
@@ -70,7 +71,9 @@ suite chosen_rows(const choices& c) {
   std::ranges::copy_if(c.only, std::back_inserter(neither), [&](const std::string& name) { return !keys.contains(name); });
   refuse_unknown("scenario", neither, scenarios);
   refuse_unknown("peer", c.peers, peers);
-  const auto chosen = [](const std::vector<std::string>& list, const std::string& name) { return std::ranges::find(list, name) != list.end(); };
+  const auto chosen = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  };
   std::erase_if(s.rows, [&](const measurement& m) {
     if (!c.only.empty() && !chosen(c.only, m.scenario) && !chosen(c.only, m.key)) return true;
     return m.system != own_system && !chosen(c.peers, "all") && !chosen(c.peers, m.system);
@@ -113,10 +116,12 @@ std::size_t steps_of(const suite& s) {
 void warn(const results& all) {
   const auto& e = all.environment;
   if (const auto* load = e.if_contains("load_at_start"); load != nullptr && load->to_number<double>() > 0.5) {
-    fmt::print(stderr, "The machine is busy (load {:.1f}): figures of this run are too low and vary.\n", load->to_number<double>());
+    fmt::print(stderr, "The machine is busy (load {:.1f}): figures of this run are too low and vary.\n",
+               load->to_number<double>());
   }
   if (const auto& type = e.at("store_file_system").as_string(); type == "tmpfs" || type == "overlay") {
-    fmt::print(stderr, "The stores lie on {}, where a commit costs nothing like on a disk: choose another folder with --dir.\n", std::string_view{type});
+    fmt::print(stderr, "The stores lie on {}, where a commit costs nothing like on a disk: choose another folder with --dir.\n",
+               std::string_view{type});
   }
 }
 
@@ -155,16 +160,23 @@ int measure(const choices& c, const fs::path& programs) {
 
 int main(int argc, char** argv) {
   choices c;
-  CLI::App app{"Measures ergon and its peers on the same work.\nSuites: " + fmt::format("{}", fmt::join(suite_names(), ", ")), "ergon-bench"};
+  CLI::App app{"Measures ergon and its peers on the same work.\nSuites: " + fmt::format("{}", fmt::join(suite_names(), ", ")),
+               "ergon-bench"};
   app.add_option("suite", c.suite, "What to measure")->required()->type_name("SUITE");
   app.add_flag("--quick", c.quick, "Smaller work and fewer rounds: two minutes at most");
-  app.add_option("--peers", c.peers, "Peers to measure beside ergon: names, none, or all (default)")->delimiter(',')->type_name("NAME,…");
-  app.add_option("--only", c.only, "Only these scenarios, or rows by the keys that --system-args shows")->delimiter(',')->type_name("SCENARIO,…");
+  app.add_option("--peers", c.peers, "Peers to measure beside ergon: names, none, or all (default)")
+      ->delimiter(',')
+      ->type_name("NAME,…");
+  app.add_option("--only", c.only, "Only these scenarios, or rows by the keys that --system-args shows")
+      ->delimiter(',')
+      ->type_name("SCENARIO,…");
   app.add_option("--rounds", c.rounds, "Rounds instead of the suite's own number")->check(CLI::Range(1, 1000))->type_name("N");
   app.add_option("--json", c.json, "Write the results as JSON")->type_name("FILE");
   app.add_option("--markdown", c.markdown, "Put the results into this page (docs/BENCHMARKS.md)")->type_name("FILE");
-  app.add_option("--dir", c.dir, "Where the stores lie while they are measured (default /var/tmp; not a tmpfs)")->type_name("DIR");
-  app.add_flag("--system-args", c.system_args, "Measure nothing: print how to run each row's program alone, for instance under perf");
+  app.add_option("--dir", c.dir, "Where the stores lie while they are measured (default /var/tmp; not a tmpfs)")
+      ->type_name("DIR");
+  app.add_flag("--system-args", c.system_args,
+               "Measure nothing: print how to run each row's program alone, for instance under perf");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,17 +1,17 @@
 // The pipes are read with poll() so that a child that fills one of them never blocks, and so that a signal to the driver is seen.
 #include "bench/driver/process.hpp"
 
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <system_error>
 #include <unistd.h>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
 
 namespace ergon::bench {
 namespace {
@@ -27,7 +27,8 @@ struct pipe_ends {
 
 pipe_ends make_pipe() {
   std::array<int, 2> fds{};
-  if (::pipe2(fds.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "a pipe for a benchmark program");
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "a pipe for a benchmark program");
   return {fds[0], fds[1]};
 }
 
@@ -36,7 +37,7 @@ double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + static
 }  // namespace
 
 void catch_stop_signals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_stop_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);

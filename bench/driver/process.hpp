@@ -27,7 +27,8 @@ struct child_end {
 
 /// Starts `program` in a process group of its own, waits for it and reaps it; past `limit` the group is killed. The program dies with
 /// the driver. Throws `std::system_error` where it cannot be started.
-[[nodiscard]] child_end run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments, std::chrono::seconds limit);
+[[nodiscard]] child_end run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                                  std::chrono::seconds limit);
 
 /// From now on SIGINT and SIGTERM end the child under way and set `stop_requested`.
 void catch_stop_signals();

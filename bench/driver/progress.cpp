@@ -1,9 +1,9 @@
 #include "bench/driver/progress.hpp"
 
-#include <algorithm>
-#include <cstdio>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -39,8 +39,10 @@ void progress::begin(std::size_t step, std::string_view what) {
   const std::size_t full = steps_ == 0 ? 0 : std::min(width, width * step / steps_);
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   std::string left;
-  if (step > 0 && steps_ > step) left = ", " + span_text(elapsed / static_cast<double>(step) * static_cast<double>(steps_ - step)) + " left";
-  std::string line = fmt::format("[{}{}] {}/{}{}  {}", std::string(full, '#'), std::string(width - full, '.'), step, steps_, left, what);
+  if (step > 0 && steps_ > step)
+    left = ", " + span_text(elapsed / static_cast<double>(step) * static_cast<double>(steps_ - step)) + " left";
+  std::string line =
+      fmt::format("[{}{}] {}/{}{}  {}", std::string(full, '#'), std::string(width - full, '.'), step, steps_, left, what);
   if (line.size() >= terminal_width()) line.resize(terminal_width() - 1);
   fmt::print(stderr, "\r\033[K{}", line);
   std::fflush(stderr);

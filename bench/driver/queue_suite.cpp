@@ -21,8 +21,10 @@ const std::string enqueue_section = "Enqueue only";
 const std::string latency_section = "Enqueue to start of the handler, idle queue (figure: p99)";
 const std::string idle_section = "CPU time of an idle worker in a minute";
 
-measurement ergon_row(std::string key, const std::string& section, std::string title, std::string scenario, boost::json::object params) {
-  measurement m{.key = std::move(key), .section = section, .title = std::move(title), .scenario = std::move(scenario), .system = "ergon"};
+measurement ergon_row(std::string key, const std::string& section, std::string title, std::string scenario,
+                      boost::json::object params) {
+  measurement m{
+      .key = std::move(key), .section = section, .title = std::move(title), .scenario = std::move(scenario), .system = "ergon"};
   m.params = std::move(params);
   m.unit = "jobs/s";
   m.program = "bench-ergon_queue";
@@ -33,6 +35,7 @@ measurement ergon_row(std::string key, const std::string& section, std::string t
 boost::json::object rate_params(const std::string& broker, const std::string& synchronous, std::int64_t jobs) {
   boost::json::object p{{"broker", broker}, {"concurrency", 64}, {"producers", 1}, {"producer_style", "batch"}, {"jobs", jobs}};
   if (broker == "sqlite") p["synchronous"] = synchronous;
+  if (broker == "memory") p["gives_way"] = 1;
   p["batch"] = 100;
   p["payload_bytes"] = 100;
   p["threads"] = 1;
@@ -75,10 +78,12 @@ class queue_suite {
     return suite_.rows.back();
   }
 
-  void concurrencies(const std::string& key, const std::string& section, const boost::json::object& params, const std::string& baseline) {
+  void concurrencies(const std::string& key, const std::string& section, const boost::json::object& params,
+                     const std::string& baseline) {
     for (const int concurrency : {16, 4, 1}) {
       if (quick_ && concurrency != 1) continue;
-      measurement& m = add(ergon_row(fmt::format("{}-c{}", key, concurrency), section, fmt::format("batches of 100, concurrency {}", concurrency), "e2e",
+      measurement& m = add(ergon_row(fmt::format("{}-c{}", key, concurrency), section,
+                                     fmt::format("batches of 100, concurrency {}", concurrency), "e2e",
                                      with(params, {{"concurrency", concurrency}})));
       compare_with_bare(m, baseline);
     }
@@ -89,7 +94,8 @@ class queue_suite {
     m.baseline = baseline;
     m.baseline_title = "sqlite-bare";
     m.why_slower =
-        "sqlite-bare does less: it knows the next job without looking, reads no payload, decodes nothing, keeps no lease that a dead worker's jobs "
+        "sqlite-bare does less: it knows the next job without looking, reads no payload, decodes nothing, keeps no lease that a "
+        "dead worker's jobs "
         "could be taken back by, no counters, and nobody else uses its database.";
   }
 
@@ -101,7 +107,7 @@ class queue_suite {
         bar{.what = bar::kind::at_least, .value = 1'000'000};
     concurrencies("memory-batch", memory_section, batch, "");
     add(ergon_row("memory-batch-own-runtime", memory_section, "batches of 100, producer on a thread of its own", "e2e",
-                  with(batch, {{"producers_in", "own_runtime"}})))
+                  with(batch, {{"producers_in", "own_runtime"}, {"gives_way", 0}})))
         .variant = "own-runtime";
     const auto await = with(batch, {{"producers", 4}, {"producer_style", "await"}, {"jobs", awaited}, {"warmup", awaited / 10}});
     add(ergon_row("memory-await", memory_section, "4 producers await each, one thread for all", "e2e", await)).must =
@@ -111,13 +117,22 @@ class queue_suite {
         .variant = "own-runtime";
   }
 
-  measurement& bare(const std::string& key, const std::string& section, const std::string& synchronous, int per_transaction, std::int64_t jobs) {
+  measurement& bare(const std::string& key, const std::string& section, const std::string& synchronous, int per_transaction,
+                    std::int64_t jobs) {
     measurement m{.key = key, .section = section, .scenario = "e2e", .system = "sqlite-bare"};
-    m.title = per_transaction == 1 ? "a statement per transaction" : fmt::format("insert, update, delete in transactions of {}", per_transaction);
+    m.title = per_transaction == 1 ? "a statement per transaction"
+                                   : fmt::format("insert, update, delete in transactions of {}", per_transaction);
     m.variant = per_transaction == 1 ? "single" : "batch";
-    m.params = {{"broker", "sqlite"},       {"concurrency", 1}, {"producers", 1}, {"producer_style", per_transaction == 1 ? "await" : "batch"},
-                {"jobs", jobs},             {"synchronous", synchronous}, {"per_transaction", per_transaction}, {"payload_bytes", 100},
-                {"waiting", 10'000},        {"warmup", jobs / 10}};
+    m.params = {{"broker", "sqlite"},
+                {"concurrency", 1},
+                {"producers", 1},
+                {"producer_style", per_transaction == 1 ? "await" : "batch"},
+                {"jobs", jobs},
+                {"synchronous", synchronous},
+                {"per_transaction", per_transaction},
+                {"payload_bytes", 100},
+                {"waiting", 10'000},
+                {"warmup", jobs / 10}};
     m.unit = "jobs/s";
     m.program = "bench-sqlite_bare";
     return add(std::move(m));
@@ -127,31 +142,37 @@ class queue_suite {
     const std::int64_t jobs = sized(120'000, 600'000);
     const std::int64_t awaited = sized(30'000, 150'000);
     const auto batch = rate_params("sqlite", "normal", jobs);
-    const auto ratio = [](double least, double stretch) { return bar{.what = bar::kind::ratio_at_least, .value = least, .stretch = stretch}; };
+    const auto ratio = [](double least, double stretch) {
+      return bar{.what = bar::kind::ratio_at_least, .value = least, .stretch = stretch};
+    };
 
     bare("bare-batch", sqlite_section, "normal", 100, jobs);
     measurement& first = add(ergon_row("sqlite-batch", sqlite_section, "batches of 100, one thread for all", "e2e", batch));
     compare_with_bare(first, "bare-batch");
     first.must = ratio(0.6, 1.0);
-    measurement& threads = add(ergon_row("sqlite-batch-two-threads", sqlite_section, "batches of 100, two threads", "e2e", with(batch, {{"threads", 2}})));
+    measurement& threads = add(ergon_row("sqlite-batch-two-threads", sqlite_section, "batches of 100, two threads", "e2e",
+                                         with(batch, {{"threads", 2}})));
     compare_with_bare(threads, "bare-batch");
     threads.variant = "two-threads";
-    measurement& process =
-        add(ergon_row("sqlite-batch-process", sqlite_section, "batches of 100, from another process", "e2e", with(batch, {{"producers_in", "process"}})));
+    measurement& process = add(ergon_row("sqlite-batch-process", sqlite_section, "batches of 100, from another process", "e2e",
+                                         with(batch, {{"producers_in", "process"}})));
     compare_with_bare(process, "bare-batch");
     process.variant = "two-processes";
     concurrencies("sqlite-batch", sqlite_section, batch, "bare-batch");
 
     bare("bare-single", sqlite_section, "normal", 1, sized(10'000, 40'000));
     const auto await = with(batch, {{"producers", 4}, {"producer_style", "await"}, {"jobs", awaited}, {"warmup", awaited / 10}});
-    measurement& each = add(ergon_row("sqlite-await", sqlite_section, "4 producers await each, one thread for all", "e2e", await));
+    measurement& each =
+        add(ergon_row("sqlite-await", sqlite_section, "4 producers await each, one thread for all", "e2e", await));
     compare_with_bare(each, "bare-single");
     each.must = ratio(2.5, 0);
-    measurement& each_threads = add(ergon_row("sqlite-await-two-threads", sqlite_section, "4 producers await each, two threads", "e2e", with(await, {{"threads", 2}})));
+    measurement& each_threads = add(ergon_row("sqlite-await-two-threads", sqlite_section, "4 producers await each, two threads",
+                                              "e2e", with(await, {{"threads", 2}})));
     compare_with_bare(each_threads, "bare-single");
     each_threads.variant = "two-threads";
     measurement& each_process =
-        add(ergon_row("sqlite-await-process", sqlite_section, "4 producers await each, from another process", "e2e", with(await, {{"producers_in", "process"}})));
+        add(ergon_row("sqlite-await-process", sqlite_section, "4 producers await each, from another process", "e2e",
+                      with(await, {{"producers_in", "process"}})));
     compare_with_bare(each_process, "bare-single");
     each_process.variant = "two-processes";
     each_process.must = ratio(1.0, 0);
@@ -162,12 +183,16 @@ class queue_suite {
     const std::int64_t awaited = sized(10'000, 50'000);
     const auto batch = rate_params("sqlite", "full", jobs);
     bare("bare-batch-full", full_section, "full", 100, jobs);
-    compare_with_bare(add(ergon_row("sqlite-batch-full", full_section, "batches of 100, one thread for all", "e2e", batch)), "bare-batch-full");
+    compare_with_bare(add(ergon_row("sqlite-batch-full", full_section, "batches of 100, one thread for all", "e2e", batch)),
+                      "bare-batch-full");
     bare("bare-single-full", full_section, "full", 1, sized(1'500, 6'000));
     const auto await = with(batch, {{"producers", 4}, {"producer_style", "await"}, {"jobs", awaited}, {"warmup", awaited / 10}});
-    compare_with_bare(add(ergon_row("sqlite-await-full", full_section, "4 producers await each, one thread for all", "e2e", await)), "bare-single-full");
+    compare_with_bare(
+        add(ergon_row("sqlite-await-full", full_section, "4 producers await each, one thread for all", "e2e", await)),
+        "bare-single-full");
     measurement& process =
-        add(ergon_row("sqlite-await-full-process", full_section, "4 producers await each, from another process", "e2e", with(await, {{"producers_in", "process"}})));
+        add(ergon_row("sqlite-await-full-process", full_section, "4 producers await each, from another process", "e2e",
+                      with(await, {{"producers_in", "process"}})));
     compare_with_bare(process, "bare-single-full");
     process.variant = "two-processes";
   }
@@ -175,8 +200,10 @@ class queue_suite {
   // A row that starts from a store in which `waiting` jobs of the same dress stand.
   measurement& with_waiting(const std::string& extra, std::int64_t waiting, std::int64_t jobs) {
     const std::string store = fmt::format("{}-{}", extra, waiting);
-    suite_.stores.push_back({store, "bench-ergon_queue", {{"broker", "sqlite"}, {"synchronous", "normal"}, {"waiting", waiting}, {"extra", extra}}});
-    auto params = with(rate_params("sqlite", "normal", jobs), {{"waiting", waiting}, {"prepared", 1}, {"window", 1'000}, {"extra", extra}});
+    suite_.stores.push_back(
+        {store, "bench-ergon_queue", {{"broker", "sqlite"}, {"synchronous", "normal"}, {"waiting", waiting}, {"extra", extra}}});
+    auto params =
+        with(rate_params("sqlite", "normal", jobs), {{"waiting", waiting}, {"prepared", 1}, {"window", 1'000}, {"extra", extra}});
     measurement m = ergon_row("sqlite-waiting-" + store, waiting_section, "", "e2e", std::move(params));
     m.variant = extra == "plain" ? "" : extra;
     m.store = store;
@@ -194,12 +221,16 @@ class queue_suite {
     many.must = bar{.what = bar::kind::ratio_at_least, .value = 0.8};
     const std::int64_t stand = sized(100'000, million);
     if (quick_) with_waiting("plain", stand, jobs).title = "100,000 plain jobs waiting";
-    for (const auto& [extra, title] : {std::pair{"id", "jobs with an id of their own waiting"}, {"unique", "unique jobs waiting"}, {"scheduled", "jobs scheduled for later"}}) {
+    for (const auto& [extra, title] : {std::pair{"id", "jobs with an id of their own waiting"},
+                                       {"unique", "unique jobs waiting"},
+                                       {"scheduled", "jobs scheduled for later"}}) {
       measurement& m = with_waiting(extra, stand, dear_jobs);
       m.title = fmt::format("{} {}", number_text(static_cast<double>(stand)), title);
       m.baseline = fmt::format("sqlite-waiting-plain-{}", stand);
       m.baseline_title = "as many plain jobs";
-      m.why_slower = "The job has a random key in an index, and every random key dirties a page of its own: the price of the feature, and it grows with the store.";
+      m.why_slower =
+          "The job has a random key in an index, and every random key dirties a page of its own: the price of the feature, and "
+          "it grows with the store.";
     }
   }
 
@@ -214,16 +245,26 @@ class queue_suite {
     };
     enqueue_row("enqueue-memory-batch", "memory: batches of 100", memory_batch);
     enqueue_row("enqueue-memory-await", "memory: 4 producers await each",
-                with(memory_batch, {{"producers", 4}, {"producer_style", "await"}, {"jobs", memory_awaited}, {"warmup", memory_awaited / 10}}));
+                with(memory_batch,
+                     {{"producers", 4}, {"producer_style", "await"}, {"jobs", memory_awaited}, {"warmup", memory_awaited / 10}}));
     enqueue_row("enqueue-sqlite-batch", "sqlite: NORMAL, batches of 100", sqlite_batch);
     enqueue_row("enqueue-sqlite-await", "sqlite: NORMAL, 4 producers await each",
-                with(sqlite_batch, {{"producers", 4}, {"producer_style", "await"}, {"jobs", sqlite_awaited}, {"warmup", sqlite_awaited / 10}}));
+                with(sqlite_batch,
+                     {{"producers", 4}, {"producer_style", "await"}, {"jobs", sqlite_awaited}, {"warmup", sqlite_awaited / 10}}));
   }
 
-  void latency_row(const std::string& key, const std::string& title, const std::string& broker, const std::string& where, double bar_ms) {
+  void latency_row(const std::string& key, const std::string& title, const std::string& broker, const std::string& where,
+                   double bar_ms) {
     measurement m = ergon_row(key, latency_section, title, "latency",
-                              {{"broker", broker}, {"concurrency", 16}, {"producers", 1}, {"producer_style", "await"}, {"samples", sized(300, 1'500)},
-                               {"payload_bytes", 100}, {"threads", 1}, {"producers_in", where}, {"warmup", 50}});
+                              {{"broker", broker},
+                               {"concurrency", 16},
+                               {"producers", 1},
+                               {"producer_style", "await"},
+                               {"samples", sized(300, 1'500)},
+                               {"payload_bytes", 100},
+                               {"threads", 1},
+                               {"producers_in", where},
+                               {"warmup", 50}});
     if (broker == "sqlite") m.params["synchronous"] = "normal";
     m.variant = where == "process" ? "two-processes" : "";
     m.unit = "s";
@@ -241,8 +282,15 @@ class queue_suite {
   void idle() {
     for (const std::string broker : {"memory", "sqlite"}) {
       measurement m = ergon_row("idle-" + broker, idle_section, broker + ":", "idle",
-                                {{"broker", broker}, {"concurrency", 16}, {"producers", 1}, {"producer_style", "batch"}, {"seconds", sized(5, 20)},
-                                 {"payload_bytes", 100}, {"threads", 1}, {"producers_in", "runtime"}, {"warmup", 1'000}});
+                                {{"broker", broker},
+                                 {"concurrency", 16},
+                                 {"producers", 1},
+                                 {"producer_style", "batch"},
+                                 {"seconds", sized(5, 20)},
+                                 {"payload_bytes", 100},
+                                 {"threads", 1},
+                                 {"producers_in", "runtime"},
+                                 {"warmup", 1'000}});
       if (broker == "sqlite") m.params["synchronous"] = "normal";
       m.unit = "s";
       m.better = direction::lower;

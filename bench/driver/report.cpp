@@ -6,8 +6,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
+#include <boost/json/serialize.hpp>
 
 namespace ergon::bench {
 namespace {
@@ -45,17 +45,20 @@ cells cells_of(const results& all, const row_result& row) {
   c.middle = value_text(s.median, row.what.unit);
   c.best = bare(s.best);
   c.worst = bare(s.worst);
-  if (const auto l = row.middle_latency()) c.latencies = fmt::format("{} / {} / {}", number_text(l->p50), number_text(l->p95), number_text(l->p99));
+  if (const auto l = row.middle_latency())
+    c.latencies = fmt::format("{} / {} / {}", number_text(l->p50), number_text(l->p95), number_text(l->p99));
   c.rss = fmt::format("{:.0f}", static_cast<double>(row.peak_rss_kb) / 1024);
   if (const auto r = comparison_of(all, row)) {
-    c.ratio = fmt::format("{:.2f} × {} ({:.2f}–{:.2f}), {}", r->median, row.what.baseline_title, r->low, r->high, to_string(r->verdict));
+    c.ratio = fmt::format("{:.2f} × {} ({:.2f}–{:.2f}), {}", r->median, row.what.baseline_title, r->low, r->high,
+                          to_string(r->verdict));
   }
   return c;
 }
 
 // Columns on a terminal: bytes that do not continue a UTF-8 sequence. Nothing wider than one column occurs here.
 std::size_t seen_width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char ch) { return (static_cast<unsigned char>(ch) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char ch) { return (static_cast<unsigned char>(ch) & 0xC0U) != 0x80U; }));
 }
 
 std::string padded(const std::string& text, std::size_t width, bool to_the_right) {
@@ -73,7 +76,8 @@ std::string said_rounds(const results& all) {
     least = std::min(least, n);
   }
   if (most == 0) return "no rounds";
-  return most == least ? fmt::format("{} interleaved rounds", most) : fmt::format("{} interleaved rounds ({} of the rows that hardly vary)", most, least);
+  return most == least ? fmt::format("{} interleaved rounds", most)
+                       : fmt::format("{} interleaved rounds ({} of the rows that hardly vary)", most, least);
 }
 
 std::string show(const boost::json::value& v) {
@@ -81,7 +85,8 @@ std::string show(const boost::json::value& v) {
   if (v.is_double()) return number_text(v.get_double());
   if (v.is_object()) {
     std::string text;
-    for (const auto& [name, member] : v.get_object()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", std::string_view{name}, show(member));
+    for (const auto& [name, member] : v.get_object())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", std::string_view{name}, show(member));
     return text;
   }
   return boost::json::serialize(v);
@@ -129,7 +134,9 @@ std::string table_text(const results& all) {
     text += line_text(lines[i]);
   }
   for (const row_result& row : all.rows) {
-    if (row.is_void()) text += fmt::format("\nVoid: {} {}, {}: {}", row.what.system, row.what.section, row.what.title, row.failure.empty() ? "no round was measured" : row.failure);
+    if (row.is_void())
+      text += fmt::format("\nVoid: {} {}, {}: {}", row.what.system, row.what.section, row.what.title,
+                          row.failure.empty() ? "no round was measured" : row.failure);
   }
   return text + fmt::format("\n{}; a ratio is the median of the pairs within a round, with its spread.\n", said_rounds(all));
 }
@@ -154,12 +161,14 @@ std::string markdown_text(const results& all) {
     if (row.what.section != section) {
       flush_notes();
       section = row.what.section;
-      text += fmt::format("\n### {}\n\n| System | What | Median | Best | Worst | p50 / p95 / p99 ms | RSS MB | Against | Bar |\n"
-                          "|---|---|--:|--:|--:|--:|--:|---|---|\n",
-                          section);
+      text += fmt::format(
+          "\n### {}\n\n| System | What | Median | Best | Worst | p50 / p95 / p99 ms | RSS MB | Against | Bar |\n"
+          "|---|---|--:|--:|--:|--:|--:|---|---|\n",
+          section);
     }
     const cells c = cells_of(all, row);
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", c.system, c.title, c.middle, c.best, c.worst, c.latencies, c.rss, c.ratio, c.bar);
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", c.system, c.title, c.middle, c.best, c.worst,
+                        c.latencies, c.rss, c.ratio, c.bar);
     if (const auto compared = comparison_of(all, row); row.is_void()) {
       notes.push_back(fmt::format("*{}* is void: {}.", c.title, row.failure.empty() ? "no round was measured" : row.failure));
     } else if (compared && compared->verdict == finding::slower && !row.what.why_slower.empty()) {

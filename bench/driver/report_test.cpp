@@ -9,7 +9,8 @@ namespace {
 
 TEST(ReportTest, TheSectionOfASuiteIsReplacedAndTheRestOfThePageStays) {
   const std::string page = "# Page\n<!-- results of queue: begin -->\nold\n<!-- results of queue: end -->\nafter\n";
-  EXPECT_EQ(with_section(page, "queue", "new\n"), "# Page\n<!-- results of queue: begin -->\nnew\n<!-- results of queue: end -->\nafter\n");
+  EXPECT_EQ(with_section(page, "queue", "new\n"),
+            "# Page\n<!-- results of queue: begin -->\nnew\n<!-- results of queue: end -->\nafter\n");
 }
 
 TEST(ReportTest, TheSectionOfASuiteThatThePageDoesNotHaveIsAddedAtItsEnd) {
@@ -24,7 +25,8 @@ TEST(ReportTest, APageWithOneOfTheTwoLinesIsLeftAlone) {
 TEST(ReportTest, ColumnsLineUpByWhatIsSeenNotByBytes) {
   results all{.suite = "queue"};
   for (const auto* title : {"≥≥≥≥", "abcd"}) {
-    row_result r{.what = {.key = title, .section = "Section", .title = title, .scenario = "e2e", .system = "ergon"}, .rounds = {1000.0}};
+    row_result r{.what = {.key = title, .section = "Section", .title = title, .scenario = "e2e", .system = "ergon"},
+                 .rounds = {1000.0}};
     r.what.unit = "jobs/s";
     all.rows.push_back(r);
   }
@@ -39,7 +41,8 @@ TEST(ReportTest, ColumnsLineUpByWhatIsSeenNotByBytes) {
 
 TEST(ReportTest, AVoidRowShowsNoFigureAndSaysWhy) {
   results all{.suite = "queue"};
-  row_result r{.what = {.key = "k", .section = "Section", .title = "a row", .scenario = "e2e", .system = "ergon"}, .rounds = {12345.0}};
+  row_result r{.what = {.key = "k", .section = "Section", .title = "a row", .scenario = "e2e", .system = "ergon"},
+               .rounds = {12345.0}};
   r.failure = "two jobs were lost";
   all.rows.push_back(r);
   for (const std::string& text : {table_text(all), markdown_text(all)}) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
-#include <fmt/format.h>
 
 namespace ergon::bench {
 namespace {
@@ -17,8 +17,12 @@ double rounded(double v) {
   return std::round(v * scale) / scale;
 }
 
-std::string short_by(double reached, double wanted) { return fmt::format("short by {:.0f}%", std::max(1.0, 100 * (1 - reached / wanted))); }
-std::string over_by(double reached, double wanted) { return fmt::format("too high by {}%", number_text(std::max(1.0, 100 * (reached / wanted - 1)))); }
+std::string short_by(double reached, double wanted) {
+  return fmt::format("short by {:.0f}%", std::max(1.0, 100 * (1 - reached / wanted)));
+}
+std::string over_by(double reached, double wanted) {
+  return fmt::format("too high by {}%", number_text(std::max(1.0, 100 * (reached / wanted - 1))));
+}
 
 void write_pretty(std::string& out, const boost::json::value& value, std::size_t depth) {
   const auto pad = [&](std::size_t n) { out.append(2 * n, ' '); };
@@ -37,7 +41,8 @@ void write_pretty(std::string& out, const boost::json::value& value, std::size_t
     out += '}';
     return;
   }
-  const bool holds_objects = value.is_array() && std::ranges::any_of(value.get_array(), [](const auto& v) { return v.is_object(); });
+  const bool holds_objects =
+      value.is_array() && std::ranges::any_of(value.get_array(), [](const auto& v) { return v.is_object(); });
   if (holds_objects) {
     out += "[\n";
     bool first = true;
@@ -94,7 +99,8 @@ boost::json::object row_json(const results& all, const row_result& row) {
   }
   if (row.peak_rss_kb != 0) o["rss_kb"] = row.peak_rss_kb;
   if (const auto c = comparison_of(all, row)) {
-    boost::json::object ratio{{"median", rounded(c->median)}, {"low", rounded(c->low)}, {"high", rounded(c->high)}, {"verdict", to_string(c->verdict)}};
+    boost::json::object ratio{
+        {"median", rounded(c->median)}, {"low", rounded(c->low)}, {"high", rounded(c->high)}, {"verdict", to_string(c->verdict)}};
     o["ratio_to"] = boost::json::object{{baseline_of(all, row)->what.system, std::move(ratio)}};
   }
   o["verified"] = !is_void;
@@ -146,10 +152,18 @@ std::string bar_text(const results& all, const row_result& row) {
   const bar& b = *row.what.must;
   std::string goal;
   switch (b.what) {
-    case bar::kind::at_least: goal = fmt::format("≥ {} {}", number_text(b.value), row.what.unit); break;
-    case bar::kind::at_most: goal = fmt::format("≤ {}", value_text(b.value, row.what.unit)); break;
-    case bar::kind::p99_ms_at_most: goal = fmt::format("p99 ≤ {} ms", number_text(b.value)); break;
-    case bar::kind::ratio_at_least: goal = fmt::format("≥ {:.2f} × {}", b.value, row.what.baseline_title); break;
+    case bar::kind::at_least:
+      goal = fmt::format("≥ {} {}", number_text(b.value), row.what.unit);
+      break;
+    case bar::kind::at_most:
+      goal = fmt::format("≤ {}", value_text(b.value, row.what.unit));
+      break;
+    case bar::kind::p99_ms_at_most:
+      goal = fmt::format("p99 ≤ {} ms", number_text(b.value));
+      break;
+    case bar::kind::ratio_at_least:
+      goal = fmt::format("≥ {:.2f} × {}", b.value, row.what.baseline_title);
+      break;
   }
   if (row.is_void()) return goal + ": not measured";
   const summary s = summarise(row.values(), row.what.better);
@@ -157,7 +171,9 @@ std::string bar_text(const results& all, const row_result& row) {
     if (middle < b.value) return goal + ": " + short_by(middle, b.value);
     std::string text = goal + ": met";
     if (worst < b.value) text += fmt::format(" (lowest {})", short_by(worst, b.value));
-    if (b.stretch > 0) text += middle >= b.stretch ? fmt::format(", stretch {:.2f} reached", b.stretch) : fmt::format(", stretch {:.2f} not", b.stretch);
+    if (b.stretch > 0)
+      text += middle >= b.stretch ? fmt::format(", stretch {:.2f} reached", b.stretch)
+                                  : fmt::format(", stretch {:.2f} not", b.stretch);
     return text;
   };
   const auto at_most = [&](double middle, double worst) {
@@ -165,8 +181,10 @@ std::string bar_text(const results& all, const row_result& row) {
     return goal + ": met" + (worst > b.value ? fmt::format(" (worst {})", over_by(worst, b.value)) : "");
   };
   switch (b.what) {
-    case bar::kind::at_least: return at_least(s.median, s.worst);
-    case bar::kind::at_most: return at_most(s.median, s.worst);
+    case bar::kind::at_least:
+      return at_least(s.median, s.worst);
+    case bar::kind::at_most:
+      return at_most(s.median, s.worst);
     case bar::kind::p99_ms_at_most: {
       double worst = 0;
       for (const latency& l : row.latencies) worst = std::max(worst, l.p99);
@@ -215,7 +233,8 @@ std::string pretty(const boost::json::value& value) {
 std::string number_text(double value) {
   if (std::abs(value) < 100) return fmt::format("{:.3g}", value);
   std::string digits = fmt::format("{:.0f}", value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (digits.front() == '-' ? 1 : 0); at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (digits.front() == '-' ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 

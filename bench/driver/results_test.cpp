@@ -1,14 +1,15 @@
 #include "bench/driver/results.hpp"
 
-#include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
+#include <boost/json/parse.hpp>
 
 namespace ergon::bench {
 namespace {
 
 row_result row(std::string key, std::string system, std::vector<std::optional<double>> rounds, std::string baseline = {}) {
-  row_result r{.what = {.key = std::move(key), .section = "Section", .title = "a row", .scenario = "e2e", .system = std::move(system)},
-               .rounds = std::move(rounds)};
+  row_result r{
+      .what = {.key = std::move(key), .section = "Section", .title = "a row", .scenario = "e2e", .system = std::move(system)},
+      .rounds = std::move(rounds)};
   r.what.params = {{"broker", "sqlite"}, {"jobs", 100}};
   r.what.unit = "jobs/s";
   r.what.baseline = std::move(baseline);
@@ -23,7 +24,9 @@ results two_rows() {
   return all;
 }
 
-bar ratio_bar(double value, double stretch = 0) { return {.what = bar::kind::ratio_at_least, .value = value, .stretch = stretch}; }
+bar ratio_bar(double value, double stretch = 0) {
+  return {.what = bar::kind::ratio_at_least, .value = value, .stretch = stretch};
+}
 
 TEST(ResultsTest, ARowOfTheFileHasTheFieldsOfSchema1) {
   const auto file = to_json(two_rows());

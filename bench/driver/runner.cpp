@@ -1,17 +1,17 @@
 #include "bench/driver/runner.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fcntl.h>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 #include <system_error>
-#include <unistd.h>
 
-#include <boost/json/parse.hpp>
 #include <fmt/format.h>
+#include <boost/json/parse.hpp>
 
 #include "bench/driver/process.hpp"
 
@@ -45,7 +45,8 @@ std::string last_line(std::string text) {
   return at == std::string::npos ? text : text.substr(at + 1);
 }
 
-reply run_program(const fs::path& program, const std::vector<std::string>& arguments, std::chrono::seconds limit, std::uint64_t& peak_rss_kb) {
+reply run_program(const fs::path& program, const std::vector<std::string>& arguments, std::chrono::seconds limit,
+                  std::uint64_t& peak_rss_kb) {
   reply r;
   if (!fs::exists(program)) {
     r.failure = fmt::format("the program {} is not there: it was not built", program.filename().string());
@@ -101,7 +102,9 @@ std::map<std::string, std::string> prepare(const suite& s, const fs::path& progr
 
 class stopwatch {
  public:
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
 
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -146,7 +149,8 @@ reply parse_reply(std::string_view out) {
   }
   const auto* verified = o.if_contains("verified");
   if (verified == nullptr || !verified->is_bool() || !verified->get_bool()) {
-    r.failure = "its work did not check: " + (text(o, "failure").empty() ? std::string{"it did not say why"} : text(o, "failure"));
+    r.failure =
+        "its work did not check: " + (text(o, "failure").empty() ? std::string{"it did not say why"} : text(o, "failure"));
   } else if (r.value < 0) {
     r.failure = "it printed no figure";
   }
@@ -158,7 +162,8 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
   const auto unmakeable = prepare(s, programs, work, shown);
   for (const measurement& m : s.rows) {
     row_result row{.what = m, .rounds = std::vector<std::optional<double>>(s.rounds)};
-    if (const auto found = unmakeable.find(m.store); found != unmakeable.end()) row.failure = "its store could not be made: " + found->second;
+    if (const auto found = unmakeable.find(m.store); found != unmakeable.end())
+      row.failure = "its store could not be made: " + found->second;
     to.rows.push_back(std::move(row));
   }
   std::vector<double> last_seconds(s.rows.size());
@@ -185,10 +190,14 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
         out_of_time = true;
         continue;
       }
-      shown.begin(step, fmt::format("round {} of {}: {} {}, {}", round + 1, s.rounds, row.what.system, row.what.section, row.what.title));
+      shown.begin(
+          step, fmt::format("round {} of {}: {} {}, {}", round + 1, s.rounds, row.what.system, row.what.section, row.what.title));
       if (row.failure.empty()) {
         const stopwatch one;
-        const std::chrono::seconds limit = s.budget_seconds > 0 ? std::min(run_limit, std::chrono::seconds{static_cast<long>(s.budget_seconds - whole.seconds()) + 6}) : run_limit;
+        const std::chrono::seconds limit =
+            s.budget_seconds > 0
+                ? std::min(run_limit, std::chrono::seconds{static_cast<long>(s.budget_seconds - whole.seconds()) + 6})
+                : run_limit;
         auto arguments = arguments_of(row.what.scenario, row.what.params);
         arguments.insert(arguments.end(), {"--dir", fresh_folder(work, row.what.store).string()});
         const reply r = run_program(programs / row.what.program, arguments, limit, row.peak_rss_kb);
@@ -209,7 +218,8 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
   if (!out_of_time) return;
   shown.say("Rows were left out, or measured in fewer rounds than others: there was no time left.");
   for (row_result& row : to.rows) {
-    if (row.failure.empty() && row.values().empty()) row.failure = "no time was left for it: the machine was too slow or too busy";
+    if (row.failure.empty() && row.values().empty())
+      row.failure = "no time was left for it: the machine was too slow or too busy";
   }
 }
 

@@ -59,7 +59,11 @@ TEST_F(RunnerTest, ARowWhoseWorkDoesNotCheckIsVoidAndSaysWhy) {
 TEST_F(RunnerTest, AProgramThatFailsMakesItsOwnRowVoidAndNoOther) {
   program("broken", "echo 'no disk' >&2; exit 3");
   program("steady", R"(echo '{"value": 250, "verified": true}')");
-  const auto all = measure({.name = "test", .rows = {row("a", "broken"), row("b", "steady"), row("c", "missing")}, .stores = {}, .rounds = 1, .budget_seconds = 0});
+  const auto all = measure({.name = "test",
+                            .rows = {row("a", "broken"), row("b", "steady"), row("c", "missing")},
+                            .stores = {},
+                            .rounds = 1,
+                            .budget_seconds = 0});
   EXPECT_EQ(all.rows[0].failure, "it ended with code 3: no disk");
   EXPECT_FALSE(all.rows[1].is_void());
   EXPECT_EQ(all.rows[2].failure, "the program missing is not there: it was not built");
@@ -112,7 +116,8 @@ TEST(ReplyTest, WhatIsNoLineOfJsonIsAFailure) {
 }
 
 TEST(ReplyTest, TheLastLineCountsAndALatencyIsRead) {
-  const reply r = parse_reply("starting\n{\"value\": 0.5, \"verified\": true, \"latency_ms\": {\"p50\": 1, \"p95\": 2, \"p99\": 3.5}}\n");
+  const reply r =
+      parse_reply("starting\n{\"value\": 0.5, \"verified\": true, \"latency_ms\": {\"p50\": 1, \"p95\": 2, \"p99\": 3.5}}\n");
   EXPECT_EQ(r.failure, "");
   EXPECT_DOUBLE_EQ(r.percentiles->p99, 3.5);
 }

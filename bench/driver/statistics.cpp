@@ -39,9 +39,12 @@ summary summarise(std::span<const double> values, direction better) {
 
 std::string_view to_string(finding f) noexcept {
   switch (f) {
-    case finding::faster: return "faster";
-    case finding::slower: return "slower";
-    case finding::cannot_tell: break;
+    case finding::faster:
+      return "faster";
+    case finding::slower:
+      return "slower";
+    case finding::cannot_tell:
+      break;
   }
   return "cannot tell apart";
 }
@@ -56,7 +59,8 @@ std::optional<comparison> compare(std::span<const std::optional<double>> ours, s
   if (ratios.empty()) return std::nullopt;
   std::ranges::sort(ratios);
   const std::size_t dropped = droppable(ratios.size());
-  comparison c{.median = median(ratios), .low = ratios[dropped], .high = ratios[ratios.size() - 1 - dropped], .pairs = ratios.size()};
+  comparison c{
+      .median = median(ratios), .low = ratios[dropped], .high = ratios[ratios.size() - 1 - dropped], .pairs = ratios.size()};
   // A ratio is above 1 exactly where the difference is above nought, so the interval of one says which side the other is on.
   c.verdict = c.low > 1 ? finding::faster : c.high < 1 ? finding::slower : finding::cannot_tell;
   return c;

@@ -2,9 +2,9 @@
 
 #include <stdexcept>
 
-#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <boost/json/serialize.hpp>
 
 namespace ergon::bench {
 

@@ -4,6 +4,9 @@
 // Threads: main sets up, waits and measures; the worker has a thread for `worker::run`; handlers and producers run on the runtime
 // (one thread unless `--threads` says otherwise). Producers elsewhere: on a runtime of their own, or in a process of their own,
 // which is this program again with the scenario `produce`, talked to through a pair of pipes.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,18 +17,15 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <spawn.h>
 #include <stop_token>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include <sqlite3.h>
 #include <boost/describe/class.hpp>
 #include <boost/json/parse.hpp>
-#include <sqlite3.h>
 
 #include <ergon/queue/client.hpp>
 #include <ergon/queue/worker.hpp>
@@ -78,13 +78,18 @@ dress dress_of(const std::string& name) {
 
 void set_options(job_options& options, dress extra, std::uint64_t n, std::chrono::nanoseconds delay) {
   switch (extra) {
-    case dress::plain: break;
-    case dress::id: options.id = fmt::format("order-{:016x}", scattered(n)); break;
+    case dress::plain:
+      break;
+    case dress::id:
+      options.id = fmt::format("order-{:016x}", scattered(n));
+      break;
     case dress::unique:
       options.unique_key = fmt::format("customer-{:016x}", scattered(n));
       options.unique_for = std::chrono::hours{1};
       break;
-    case dress::scheduled: options.process_in = delay; break;
+    case dress::scheduled:
+      options.process_in = delay;
+      break;
   }
 }
 
@@ -94,6 +99,9 @@ struct production {
   dress extra = dress::plain;
   std::uint64_t batch = 100;
   bool awaits_each = false;
+  /// A store in memory answers at once, so a producer that shares its thread never waits and would put in everything before the
+  /// first job is taken. Such a producer gives way after each call.
+  bool gives_way = false;
   /// Scheduled jobs are due within a day, not at once.
   bool far = false;
   /// Permits for what may be in the store beyond what stood there at the start; null: no limit.
@@ -133,6 +141,7 @@ task<void> produce_in_batches(production& p, std::uint64_t end) {
     co_await p.jobs.enqueue_all(batch, answers);
     for (const enqueued& answer : answers) p.accepted.fetch_add(answer.created ? 1 : 0, std::memory_order_relaxed);
     p.look_at_backlog();
+    if (p.gives_way) co_await yield();
   }
 }
 
@@ -144,6 +153,7 @@ task<void> produce_one_by_one(production& p, std::uint64_t end) {
     const enqueued answer = co_await p.jobs.enqueue(make_parcel(first_number + n), options);
     p.accepted.fetch_add(answer.created ? 1 : 0, std::memory_order_relaxed);
     p.look_at_backlog();
+    if (p.gives_way) co_await yield();
   }
 }
 
@@ -171,8 +181,13 @@ void produce_on(runtime& on, production& p, std::uint64_t producers, std::uint64
 
 production make_production(const arguments& a, client jobs) {
   const std::string style = a.text("producer_style", "batch");
-  if (style != "batch" && style != "await") throw bad_arguments(fmt::format("--producer_style {}: must be batch or await", style));
-  return {.jobs = std::move(jobs), .extra = dress_of(a.text("extra", "plain")), .batch = a.number("batch", 100), .awaits_each = style == "await"};
+  if (style != "batch" && style != "await")
+    throw bad_arguments(fmt::format("--producer_style {}: must be batch or await", style));
+  return {.jobs = std::move(jobs),
+          .extra = dress_of(a.text("extra", "plain")),
+          .batch = a.number("batch", 100),
+          .awaits_each = style == "await",
+          .gives_way = a.number("gives_way", 0) != 0};
 }
 
 std::string url_of(const arguments& a) {
@@ -225,7 +240,8 @@ class tally {
   [[nodiscard]] const std::atomic<std::uint64_t>& handled() const noexcept { return handled_; }
   /// Jobs handled more than once, or that nobody put in. After the handlers have ended.
   [[nodiscard]] std::uint64_t wrong() const {
-    return foreign_.load() + static_cast<std::uint64_t>(std::ranges::count_if(seen_, [](std::uint8_t times) { return times > 1; }));
+    return foreign_.load() +
+           static_cast<std::uint64_t>(std::ranges::count_if(seen_, [](std::uint8_t times) { return times > 1; }));
   }
 
  private:
@@ -286,7 +302,8 @@ class producer_process {
   explicit producer_process(const arguments& a) {
     std::array<int, 2> in{};
     std::array<int, 2> out{};
-    if (::pipe(in.data()) != 0 || ::pipe(out.data()) != 0) throw std::system_error(errno, std::generic_category(), "a pipe to the producers");
+    if (::pipe(in.data()) != 0 || ::pipe(out.data()) != 0)
+      throw std::system_error(errno, std::generic_category(), "a pipe to the producers");
     std::vector<std::string> words{"producers", "produce"};
     for (const auto& [name, value] : a.all()) words.insert(words.end(), {"--" + name, value});
     std::vector<char*> argv;
@@ -353,7 +370,8 @@ void serve_as_producers(const arguments& a) {
 // Where the producers of a row live, so that the rows differ in nothing else.
 class producers {
  public:
-  producers(const arguments& a, runtime& of_worker, const std::shared_ptr<broker>& of_worker_broker, const tally& ticks, semaphore* window)
+  producers(const arguments& a, runtime& of_worker, const std::shared_ptr<broker>& of_worker_broker, const tally& ticks,
+            semaphore* window)
       : count_{a.number("producers", 1)} {
     const std::string where = a.text("producers_in", "runtime");
     if (where == "process") {
@@ -431,7 +449,8 @@ struct on_stamped {
 void fill(runtime& rt, client jobs, std::uint64_t waiting, dress extra) {
   production p{.jobs = std::move(jobs), .extra = extra, .batch = 1000, .far = true};
   produce_on(rt, p, 1, waiting);
-  if (p.accepted.load() != waiting) throw std::runtime_error(fmt::format("of {} jobs to wait {} were accepted", waiting, p.accepted.load()));
+  if (p.accepted.load() != waiting)
+    throw std::runtime_error(fmt::format("of {} jobs to wait {} were accepted", waiting, p.accepted.load()));
 }
 
 struct in_store {
@@ -510,9 +529,11 @@ boost::json::object e2e(const arguments& a) {
   const bool far_away = extra == dress::scheduled;
   std::string failure;
   if (accepted != warmup + jobs || ticks.wrong() != 0 || handled != h.completed || h.failed + h.lost != 0 || left.other != 0 ||
-      left.ready + left.scheduled + h.completed != all || (far_away && left.scheduled != waiting) || (waiting == 0 && handled != all)) {
+      left.ready + left.scheduled + h.completed != all || (far_away && left.scheduled != waiting) ||
+      (waiting == 0 && handled != all)) {
     failure = fmt::format(
-        "of {} jobs put in {} were accepted; {} handled, {} of them twice or unknown, {} settled, {} failed or lost; left: {} ready, {} scheduled, {} other",
+        "of {} jobs put in {} were accepted; {} handled, {} of them twice or unknown, {} settled, {} failed or lost; left: {} "
+        "ready, {} scheduled, {} other",
         warmup + jobs, accepted, handled, ticks.wrong(), h.completed, h.failed + h.lost, left.ready, left.scheduled, left.other);
   }
   auto line = line_of(static_cast<double>(jobs) / seconds, std::move(failure));
@@ -542,8 +563,8 @@ boost::json::object enqueue_only(const arguments& a) {
   const in_store left = rt.block_on(count(client{store}));
   std::string failure;
   if (accepted != warmup + jobs || left.ready + left.scheduled != waiting + warmup + jobs || left.other != 0) {
-    failure = fmt::format("of {} jobs put in {} were accepted; in the store: {} ready, {} scheduled, {} other", warmup + jobs, accepted, left.ready,
-                          left.scheduled, left.other);
+    failure = fmt::format("of {} jobs put in {} were accepted; in the store: {} ready, {} scheduled, {} other", warmup + jobs,
+                          accepted, left.ready, left.scheduled, left.other);
   }
   return line_of(static_cast<double>(jobs) / seconds, std::move(failure));
 }
@@ -585,7 +606,8 @@ boost::json::object latency(const arguments& a) {
   if (accepted != warmup + samples || milliseconds.size() != warmup + samples) {
     failure = fmt::format("of {} jobs {} were accepted and {} handled", warmup + samples, accepted, milliseconds.size());
   }
-  const std::vector<double> measured(milliseconds.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(warmup, milliseconds.size())), milliseconds.end());
+  const std::vector<double> measured(
+      milliseconds.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(warmup, milliseconds.size())), milliseconds.end());
   if (measured.empty()) return line_of(0, "nothing was measured");
   const double p99 = percentile(measured, 99);
   auto line = line_of(p99 / 1000, std::move(failure));

@@ -2,8 +2,8 @@
 // A program that cannot do its work says why on standard error and ends with 1, or 2 where the arguments are at fault.
 #pragma once
 
-#include <chrono>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <fmt/format.h>
 
 namespace ergon::bench {
 
@@ -41,15 +41,20 @@ class arguments {
     if (found == values_.end()) throw bad_arguments(fmt::format("--{} is missing", name));
     return found->second;
   }
-  [[nodiscard]] std::string text(const std::string& name, std::string otherwise) const { return values_.contains(name) ? text(name) : otherwise; }
+  [[nodiscard]] std::string text(const std::string& name, std::string otherwise) const {
+    return values_.contains(name) ? text(name) : otherwise;
+  }
   [[nodiscard]] std::uint64_t number(const std::string& name) const {
     const std::string value = text(name);
     std::uint64_t n = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-    if (error != std::errc{} || end != value.data() + value.size()) throw bad_arguments(fmt::format("--{} {}: must be a whole number", name, value));
+    if (error != std::errc{} || end != value.data() + value.size())
+      throw bad_arguments(fmt::format("--{} {}: must be a whole number", name, value));
     return n;
   }
-  [[nodiscard]] std::uint64_t number(const std::string& name, std::uint64_t otherwise) const { return values_.contains(name) ? number(name) : otherwise; }
+  [[nodiscard]] std::uint64_t number(const std::string& name, std::uint64_t otherwise) const {
+    return values_.contains(name) ? number(name) : otherwise;
+  }
   [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
 
  private:
@@ -69,7 +74,9 @@ class arguments {
 
 class stopwatch {
  public:
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
 
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -14,7 +14,8 @@ namespace {
 using namespace ergon::bench;
 
 void check(int code, sqlite3* db) {
-  if (code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW) throw std::runtime_error(fmt::format("SQLite: {}", sqlite3_errmsg(db)));
+  if (code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW)
+    throw std::runtime_error(fmt::format("SQLite: {}", sqlite3_errmsg(db)));
 }
 
 class database {
@@ -41,13 +42,17 @@ class database {
 
 class statement {
  public:
-  statement(database& db, const char* sql) : db_{db.get()} { check(sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &s_, nullptr), db_); }
+  statement(database& db, const char* sql) : db_{db.get()} {
+    check(sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &s_, nullptr), db_);
+  }
   statement(const statement&) = delete;
   statement& operator=(const statement&) = delete;
   ~statement() { sqlite3_finalize(s_); }
 
   void bind(int at, std::int64_t value) { check(sqlite3_bind_int64(s_, at, value), db_); }
-  void bind(int at, const std::string& value) { check(sqlite3_bind_blob(s_, at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC), db_); }
+  void bind(int at, const std::string& value) {
+    check(sqlite3_bind_blob(s_, at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC), db_);
+  }
   /// Rows changed.
   int run() {
     check(sqlite3_step(s_), db_);
@@ -183,8 +188,8 @@ boost::json::object e2e(const arguments& a) {
   line["value"] = static_cast<double>(jobs) / seconds;
   line["verified"] = verified;
   if (!verified) {
-    line["failure"] = fmt::format("of {} jobs {} were put in, {} claimed, {} settled; {} are left where {} should be", all, work.put_so_far(),
-                                  work.claimed(), work.settled(), left, waiting);
+    line["failure"] = fmt::format("of {} jobs {} were put in, {} claimed, {} settled; {} are left where {} should be", all,
+                                  work.put_so_far(), work.claimed(), work.settled(), left, waiting);
   }
   line["about"] = about({{"sqlite", sqlite3_libversion()}});
   return line;

@@ -128,9 +128,9 @@ std::string format_duration(nanoseconds span) {
   const auto two = [](std::int64_t high, std::string_view high_unit, std::int64_t low, std::string_view low_unit) {
     return low == 0 ? fmt::format("{}{}", high, high_unit) : fmt::format("{}{}{}{}", high, high_unit, low, low_unit);
   };
-  const std::int64_t seconds = (span + 500ms) / 1s;
+  const std::int64_t seconds = span / 1s + (span % 1s >= 500ms ? 1 : 0);
   if (seconds < 3600) return two(seconds / 60, "m", seconds % 60, "s");
-  const std::int64_t minutes = (span + 30s) / 1min;
+  const std::int64_t minutes = span / 1min + (span % 1min >= 30s ? 1 : 0);
   if (minutes < 24 * 60) return two(minutes / 60, "h", minutes % 60, "m");
   const std::int64_t hours = span / 1h + (span % 1h >= 30min ? 1 : 0);
   return two(hours / 24, "d", hours % 24, "h");

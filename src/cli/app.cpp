@@ -5,8 +5,8 @@
 #include <ostream>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <ergon/base/error.hpp>
 
@@ -37,8 +37,10 @@ bool is_usage(errc reason) noexcept {
     case errc::bad_url:
     case errc::unknown_scheme:
     case errc::bad_payload:
-    case errc::too_large: return true;
-    default: return false;
+    case errc::too_large:
+      return true;
+    default:
+      return false;
   }
 }
 

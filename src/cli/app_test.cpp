@@ -35,7 +35,9 @@ struct said {
 
 class CliTest : public testing::Test {
  protected:
-  CliTest() : clock_(std::make_unique<manual_clock>()), runtime_(std::make_unique<runtime>(runtime_options{.threads = 1, .clock = clock_.get()})) {
+  CliTest()
+      : clock_(std::make_unique<manual_clock>()),
+        runtime_(std::make_unique<runtime>(runtime_options{.threads = 1, .clock = clock_.get()})) {
     store_ = open_broker("memory:", {.runtime = runtime_.get(), .clock = clock_.get()});
     around_.variable = [this](const char* name) {
       const auto found = variables_.find(name);
@@ -99,10 +101,17 @@ TEST_F(CliTest, HelpShowsVerbsExamplesAndExitCodes) {
 }
 
 TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
-  for (const std::vector<const char*>& verb :
-       std::vector<std::vector<const char*>>{{"enqueue"},      {"job", "ls"},   {"job", "show"},    {"job", "run"},   {"job", "rm"},
-                                             {"job", "cancel"}, {"queue", "ls"}, {"queue", "stats"}, {"queue", "pause"}, {"queue", "resume"},
-                                             {"worker", "ls"}}) {
+  for (const std::vector<const char*>& verb : std::vector<std::vector<const char*>>{{"enqueue"},
+                                                                                    {"job", "ls"},
+                                                                                    {"job", "show"},
+                                                                                    {"job", "run"},
+                                                                                    {"job", "rm"},
+                                                                                    {"job", "cancel"},
+                                                                                    {"queue", "ls"},
+                                                                                    {"queue", "stats"},
+                                                                                    {"queue", "pause"},
+                                                                                    {"queue", "resume"},
+                                                                                    {"worker", "ls"}}) {
     std::vector<const char*> words = verb;
     words.push_back("--help");
     const said answer = run(words);
@@ -127,24 +136,25 @@ TEST_F(CliTest, WithoutAVerbItShowsHelpAndFails) {
 }
 
 TEST_F(CliTest, AWrongCommandLineIsAUsageError) {
-  for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{{"frobnicate"},
-                                                                                    {"job"},
-                                                                                    {"job", "show"},
-                                                                                    {"job", "ls", "--state", "sleeping"},
-                                                                                    {"job", "ls", "--limit", "-3"},
-                                                                                    {"queue", "stats", "default", "--hours", "0"},
-                                                                                    {"enqueue"},
-                                                                                    {"enqueue", "k", "--in", "5"},
-                                                                                    {"enqueue", "k", "--in", "-5m"},
-                                                                                    {"enqueue", "k", "--in", "100000d"},
-                                                                                    {"enqueue", "k", "--at", "tomorrow"},
-                                                                                    {"enqueue", "k", "--in", "5m", "--at", "2030-01-01T00:00:00Z"},
-                                                                                    {"enqueue", "k", "--max-retries", "-1"},
-                                                                                    {"enqueue", "k", "--payload", "{"},
-                                                                                    {"enqueue", "k", "--header", "novalue"},
-                                                                                    {"enqueue", "k", "--queue", "a b"},
-                                                                                    {"enqueue", "k\n"},
-                                                                                    {"enqueue", "k", "--frob"}}) {
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"frobnicate"},
+                                             {"job"},
+                                             {"job", "show"},
+                                             {"job", "ls", "--state", "sleeping"},
+                                             {"job", "ls", "--limit", "-3"},
+                                             {"queue", "stats", "default", "--hours", "0"},
+                                             {"enqueue"},
+                                             {"enqueue", "k", "--in", "5"},
+                                             {"enqueue", "k", "--in", "-5m"},
+                                             {"enqueue", "k", "--in", "100000d"},
+                                             {"enqueue", "k", "--at", "tomorrow"},
+                                             {"enqueue", "k", "--in", "5m", "--at", "2030-01-01T00:00:00Z"},
+                                             {"enqueue", "k", "--max-retries", "-1"},
+                                             {"enqueue", "k", "--payload", "{"},
+                                             {"enqueue", "k", "--header", "novalue"},
+                                             {"enqueue", "k", "--queue", "a b"},
+                                             {"enqueue", "k\n"},
+                                             {"enqueue", "k", "--frob"}}) {
     const said answer = run(words);
     EXPECT_EQ(answer.code, exit_usage) << testing::PrintToString(words);
     EXPECT_THAT(answer.err, StartsWith("ergon: ")) << testing::PrintToString(words);
@@ -190,7 +200,7 @@ TEST_F(CliTest, TheDefaultStoreLiesInAPrivateFolderUnderXdgData) {
   variables_.erase("ERGON_BROKER");
   variables_["XDG_DATA_HOME"] = folder + "/data";
   EXPECT_EQ(run({"queue", "ls"}).code, exit_ok);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((folder + "/data/ergon").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0700U);
   EXPECT_THAT(*opened_, AllOf(StartsWith("sqlite:/"), HasSubstr("ergon cli%25"), EndsWith("/data/ergon/ergon.db")));
@@ -261,9 +271,11 @@ TEST_F(CliTest, RefusesAPayloadThatIsTooLargeWithoutReadingAllOfIt) {
 }
 
 TEST_F(CliTest, EnqueueTakesEveryOptionOfAJob) {
-  const std::string id = put({"report",       "--queue",   "slow", "--id",         "r-1",        "--in",          "1h30m",      "--max-retries", "3",
-                              "--timeout",    "90s",       "--deadline",           "2d",         "--unique-key",  "north",      "--unique-for",  "10m",
-                              "--retention",  "1d",        "--keep-result",        "2h",         "--header",      "tenant=a=b", "--header",      "trace="});
+  const std::string id =
+      put({"report", "--queue",     "slow", "--id",          "r-1", "--in",         "1h30m",      "--max-retries",
+           "3",      "--timeout",   "90s",  "--deadline",    "2d",  "--unique-key", "north",      "--unique-for",
+           "10m",    "--retention", "1d",   "--keep-result", "2h",  "--header",     "tenant=a=b", "--header",
+           "trace="});
   const job_info stored = job(id, "slow");
   EXPECT_EQ(stored.queue, "slow");
   EXPECT_EQ(stored.state, job_state::scheduled);
@@ -278,7 +290,8 @@ TEST_F(CliTest, EnqueueTakesEveryOptionOfAJob) {
 }
 
 TEST_F(CliTest, EnqueueAtATime) {
-  EXPECT_EQ(job(put({"k", "--at", "2031-06-01T10:00:00+02:00"})).due, wall_time{std::chrono::sys_days{std::chrono::year{2031} / 6 / 1}} + 8h);
+  EXPECT_EQ(job(put({"k", "--at", "2031-06-01T10:00:00+02:00"})).due,
+            wall_time{std::chrono::sys_days{std::chrono::year{2031} / 6 / 1}} + 8h);
 }
 
 TEST_F(CliTest, AnIdThatIsTakenGivesItsHolderAndSaysSo) {
@@ -332,13 +345,14 @@ TEST_F(CliTest, PagesThroughAListWithoutLossOrRepetition) {
 
 TEST_F(CliTest, TheDocumentOfAJobHasStableNames) {
   const std::string id = put({"k", "--payload", R"({"n": 12345678901234567890123})", "--keep-result", "1h"});
-  EXPECT_EQ(run({"job", "show", id.c_str(), "--json"}).out,
-            R"({"id":")" + id +
-                R"(","queue":"default","kind":"k","state":"ready","failures":0,"losses":0,"max_retries":25,)"
-                R"("enqueued_at":"2030-01-01T00:00:00Z","due":null,"ended_at":null,"deadline":null,"timeout_ms":1800000,)"
-                R"("retention_ms":0,"keep_result_ms":3600000,"unique_key":null,"worker":null,"progress":null,"note":"","headers":[],)"
-                R"("payload":{"n":12345678901234567890123},"errors":[]})"
-                "\n");
+  EXPECT_EQ(
+      run({"job", "show", id.c_str(), "--json"}).out,
+      R"({"id":")" + id +
+          R"(","queue":"default","kind":"k","state":"ready","failures":0,"losses":0,"max_retries":25,)"
+          R"("enqueued_at":"2030-01-01T00:00:00Z","due":null,"ended_at":null,"deadline":null,"timeout_ms":1800000,)"
+          R"("retention_ms":0,"keep_result_ms":3600000,"unique_key":null,"worker":null,"progress":null,"note":"","headers":[],)"
+          R"("payload":{"n":12345678901234567890123},"errors":[]})"
+          "\n");
   EXPECT_THAT(run({"job", "ls", "--json"}).out, AllOf(StartsWith("{\"jobs\":[{\"id\":\"" + id), EndsWith("],\"next\":null}\n")));
 }
 
@@ -355,7 +369,8 @@ TEST_F(CliTest, ShowsAFailedJobWithItsErrorAndNoEscapeSequenceOfIt) {
   const std::string id = put({"k", "--payload", R"({"to": ["ada"]})"});
   work(verdict::bury, "smtp said \x1b[2J no");
   const said answer = run({"job", "show", id.c_str()});
-  EXPECT_THAT(answer.out, AllOf(HasSubstr("state       dead"), HasSubstr("smtp said \\x1B[2J no"), HasSubstr("  {\n    \"to\": [\n")));
+  EXPECT_THAT(answer.out,
+              AllOf(HasSubstr("state       dead"), HasSubstr("smtp said \\x1B[2J no"), HasSubstr("  {\n    \"to\": [\n")));
   EXPECT_THAT(run({"job", "ls", "--state", "dead"}).out, HasSubstr("smtp said"));
 }
 
@@ -387,7 +402,8 @@ TEST_F(CliTest, GoesOnAfterAJobThatFailsAndSaysWhich) {
   const std::string good = put({"k"});
   const said answer = run({"--json", "job", "cancel", "missing", good.c_str()});
   EXPECT_EQ(answer.code, exit_failed);
-  EXPECT_THAT(answer.out, StartsWith("{\"jobs\":[{\"id\":\"" + good + "\",\"was\":\"ready\"}],\"failed\":[{\"id\":\"missing\",\"error\":\""));
+  EXPECT_THAT(answer.out,
+              StartsWith("{\"jobs\":[{\"id\":\"" + good + "\",\"was\":\"ready\"}],\"failed\":[{\"id\":\"missing\",\"error\":\""));
   EXPECT_THAT(answer.err, HasSubstr("missing"));
   EXPECT_EQ(job(good).state, job_state::cancelled);
 }
@@ -418,9 +434,10 @@ TEST_F(CliTest, ListsQueuesByName) {
   clock_->advance(10s);
   const said answer = run({"queue", "ls"});
   EXPECT_THAT(answer.out, ContainsRegex("a +0 +1 .* -\nb +1 +0 .* 10s\n"));
-  EXPECT_THAT(run({"queue", "ls", "--json"}).out,
-              HasSubstr(R"({"name":"b","paused":false,"ready":1,"scheduled":0,"retry":0,"waiting":0,"active":0,"completed":0,"dead":0,)"
-                        R"("cancelled":0,"discarded":0,"latency_ms":10000})"));
+  EXPECT_THAT(
+      run({"queue", "ls", "--json"}).out,
+      HasSubstr(R"({"name":"b","paused":false,"ready":1,"scheduled":0,"retry":0,"waiting":0,"active":0,"completed":0,"dead":0,)"
+                R"("cancelled":0,"discarded":0,"latency_ms":10000})"));
 }
 
 TEST_F(CliTest, PausesAndResumesAQueue) {
@@ -437,8 +454,9 @@ TEST_F(CliTest, CountsWhatHappenedByTheHour) {
   work(verdict::complete, "");
   const said answer = run({"queue", "stats", "default", "--json"});
   EXPECT_EQ(answer.code, exit_ok);
-  EXPECT_THAT(answer.out, AllOf(StartsWith(R"({"queue":"default","hours":[{"hour":"2030-01-01T00:00:00Z","enqueued":1,"completed":1,)"),
-                                HasSubstr(R"("total":{"enqueued":1,"completed":1,)")));
+  EXPECT_THAT(answer.out,
+              AllOf(StartsWith(R"({"queue":"default","hours":[{"hour":"2030-01-01T00:00:00Z","enqueued":1,"completed":1,)"),
+                    HasSubstr(R"("total":{"enqueued":1,"completed":1,)")));
   EXPECT_THAT(run({"queue", "stats", "default"}).out, ContainsRegex("HOUR.*\n2030-01-01T00:00:00Z +1 +1 .*\ntotal +1 +1 "));
   EXPECT_EQ(run({"queue", "stats", "unknown"}).code, exit_failed);
 }
@@ -449,9 +467,9 @@ TEST_F(CliTest, ListsWorkersAndWhatTheyHold) {
   delivery_batch batch;
   wait(me->fetch(1, batch));
   EXPECT_THAT(run({"worker", "ls"}).out, ContainsRegex("WORKER.*\n" + me->id() + " .* +1 +8 .* default×3\n"));
-  EXPECT_THAT(run({"worker", "ls", "--json"}).out, AllOf(StartsWith("{\"workers\":[{\"id\":\"" + me->id()),
-                                                         HasSubstr(R"("leased":1)"),
-                                                         HasSubstr(R"("running":[{"id":")" + id + R"(","queue":"default","kind":"k"}])")));
+  EXPECT_THAT(run({"worker", "ls", "--json"}).out,
+              AllOf(StartsWith("{\"workers\":[{\"id\":\"" + me->id()), HasSubstr(R"("leased":1)"),
+                    HasSubstr(R"("running":[{"id":")" + id + R"(","queue":"default","kind":"k"}])")));
   wait(me->leave());
 }
 

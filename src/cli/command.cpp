@@ -22,8 +22,8 @@ void make_private_folder(const std::filesystem::path& folder) {
   if (folder.empty() || std::filesystem::is_directory(folder)) return;
   make_private_folder(folder.parent_path());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw error(errc::unavailable, fmt::format("the folder {} for the default store cannot be made: {}", ergon::quoted(folder.native(), 4096),
-                                               std::generic_category().message(errno)));
+    throw error(errc::unavailable, fmt::format("the folder {} for the default store cannot be made: {}",
+                                               ergon::quoted(folder.native(), 4096), std::generic_category().message(errno)));
   }
 }
 
@@ -56,9 +56,10 @@ std::string command::store_url() const {
   std::string from = url;
   if (from.empty()) from = around_.variable("ERGON_BROKER").value_or("");
   if (from == "memory:" || from.starts_with("memory:")) {
-    throw usage_error(fmt::format("the broker {} lives in the memory of one process, so this command would look into an empty store of its "
-                                  "own; name one that processes share, such as sqlite:jobs.db",
-                                  ergon::quoted(from)));
+    throw usage_error(
+        fmt::format("the broker {} lives in the memory of one process, so this command would look into an empty store of its "
+                    "own; name one that processes share, such as sqlite:jobs.db",
+                    ergon::quoted(from)));
   }
   if (!from.empty()) return from;
 
@@ -77,7 +78,8 @@ std::string command::store_url() const {
 std::string command::read_input(std::size_t most) {
   std::string text;
   char piece[65536];
-  while (text.size() <= most && around_.in->read(piece, sizeof piece).gcount() > 0) text.append(piece, static_cast<std::size_t>(around_.in->gcount()));
+  while (text.size() <= most && around_.in->read(piece, sizeof piece).gcount() > 0)
+    text.append(piece, static_cast<std::size_t>(around_.in->gcount()));
   if (around_.in->bad()) throw error(errc::unavailable, "standard input cannot be read");
   return text;
 }
@@ -108,7 +110,8 @@ wall_time time_of(std::string_view option, std::string_view text) {
   }
 }
 
-int for_each_job(command& cmd, const std::vector<std::string>& ids, const std::function<void(const std::string& id, document& doc)>& act) {
+int for_each_job(command& cmd, const std::vector<std::string>& ids,
+                 const std::function<void(const std::string& id, document& doc)>& act) {
   struct failure {
     const std::string& id;
     std::string text;

@@ -79,7 +79,8 @@ class command {
 
 /// Does `act` for each id and goes on after a failure, which is told on stderr (and in the document under `failed`). `act` tells
 /// of its success itself: as an object in the document, or as a line.
-int for_each_job(command& cmd, const std::vector<std::string>& ids, const std::function<void(const std::string& id, document& doc)>& act);
+int for_each_job(command& cmd, const std::vector<std::string>& ids,
+                 const std::function<void(const std::string& id, document& doc)>& act);
 
 void add_enqueue(CLI::App& app, command& cmd);
 void add_job(CLI::App& app, command& cmd);

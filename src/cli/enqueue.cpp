@@ -32,7 +32,8 @@ std::string read_file(const std::string& path, std::size_t most) {
   if (!file) throw error(errc::unavailable, fmt::format("--payload: the file {} cannot be read", ergon::quoted(path, 4096)));
   std::string text;
   char piece[65536];
-  while (text.size() <= most && (file.read(piece, sizeof piece), file.gcount() > 0)) text.append(piece, static_cast<std::size_t>(file.gcount()));
+  while (text.size() <= most && (file.read(piece, sizeof piece), file.gcount() > 0))
+    text.append(piece, static_cast<std::size_t>(file.gcount()));
   // A folder opens and cannot be read.
   if (file.bad()) throw error(errc::unavailable, fmt::format("--payload: the file {} cannot be read", ergon::quoted(path, 4096)));
   return text;
@@ -51,7 +52,8 @@ std::string payload_of(command& cmd, const enqueue_options& options) {
     bytes = read_file(bytes.substr(1), most);
     from = "--payload from a file";
   }
-  if (bytes.size() > most) throw usage_error(fmt::format("{} has more than {} bytes, the most that this store takes", from, most));
+  if (bytes.size() > most)
+    throw usage_error(fmt::format("{} has more than {} bytes, the most that this store takes", from, most));
   if (options.raw) return bytes;
   if (const auto fault = fault_in_json(bytes)) {
     throw usage_error(fmt::format("{} is not JSON: {}; --raw stores bytes as they are", from, *fault));
@@ -126,13 +128,19 @@ void add_enqueue(CLI::App& app, command& cmd) {
   CLI::Option* in = verb->add_option("--in", options->in, "Starts no earlier than after this")->type_name("SPAN");
   verb->add_option("--at", options->at, "Starts no earlier than then")->type_name("TIME")->excludes(in);
   verb->add_option("--max-retries", options->max_retries, "Failed attempts that are forgiven (default 25)")->type_name("N");
-  verb->add_option("--timeout", options->timeout, "How long one attempt may take; 0 for no limit (default 30m)")->type_name("SPAN");
-  verb->add_option("--deadline", options->deadline, "Not started after this time, or after this span from now")->type_name("TIME|SPAN");
-  verb->add_option("--unique-key", options->unique_key, "While its job lives, no other with this key is stored")->type_name("KEY");
-  verb->add_option("--unique-for", options->unique_for, "How long the key, else kind and payload, is locked at most")->type_name("SPAN");
+  verb->add_option("--timeout", options->timeout, "How long one attempt may take; 0 for no limit (default 30m)")
+      ->type_name("SPAN");
+  verb->add_option("--deadline", options->deadline, "Not started after this time, or after this span from now")
+      ->type_name("TIME|SPAN");
+  verb->add_option("--unique-key", options->unique_key, "While its job lives, no other with this key is stored")
+      ->type_name("KEY");
+  verb->add_option("--unique-for", options->unique_for, "How long the key, else kind and payload, is locked at most")
+      ->type_name("SPAN");
   verb->add_option("--retention", options->retention, "How long the completed job stays visible")->type_name("SPAN");
   verb->add_option("--keep-result", options->keep_result, "How long the result is kept after the end")->type_name("SPAN");
-  verb->add_option("--header", options->headers, "Travels with the job; may be given again")->type_name("NAME=VALUE")->allow_extra_args(false);
+  verb->add_option("--header", options->headers, "Travels with the job; may be given again")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
   verb->footer(footer);
   verb->callback([&cmd, options] { cmd.chosen = [&cmd, options] { return enqueue(cmd, *options); }; });
 }

@@ -16,20 +16,28 @@
 namespace ergon::cli {
 namespace {
 
-constexpr job_state all_states[] = {job_state::ready,     job_state::scheduled, job_state::retry,     job_state::waiting,  job_state::active,
-                                    job_state::completed, job_state::dead,      job_state::cancelled, job_state::discarded};
+constexpr job_state all_states[] = {job_state::ready,   job_state::scheduled, job_state::retry,
+                                    job_state::waiting, job_state::active,    job_state::completed,
+                                    job_state::dead,    job_state::cancelled, job_state::discarded};
 
 hue colour_of(job_state state) {
   switch (state) {
-    case job_state::ready: return hue::cyan;
+    case job_state::ready:
+      return hue::cyan;
     case job_state::scheduled:
-    case job_state::waiting: return hue::blue;
-    case job_state::retry: return hue::yellow;
-    case job_state::active: return hue::bold;
-    case job_state::completed: return hue::green;
-    case job_state::dead: return hue::red;
+    case job_state::waiting:
+      return hue::blue;
+    case job_state::retry:
+      return hue::yellow;
+    case job_state::active:
+      return hue::bold;
+    case job_state::completed:
+      return hue::green;
+    case job_state::dead:
+      return hue::red;
     case job_state::cancelled:
-    case job_state::discarded: return hue::dim;
+    case job_state::discarded:
+      return hue::dim;
   }
   return hue::plain;
 }
@@ -80,14 +88,13 @@ void write_job(document& doc, const job_info& job) {
   doc.end_array().end_object();
 }
 
-std::string spans_until(wall_time due, wall_time now) {
-  return due <= now ? "now" : "in " + age(due - now);
-}
+std::string spans_until(wall_time due, wall_time now) { return due <= now ? "now" : "in " + age(due - now); }
 
 /// What is most worth knowing about it on one line.
 std::string remark_on(const job_info& job, wall_time now) {
   switch (job.state) {
-    case job_state::scheduled: return job.due ? spans_until(*job.due, now) : "";
+    case job_state::scheduled:
+      return job.due ? spans_until(*job.due, now) : "";
     case job_state::retry: {
       std::string text = job.due ? spans_until(*job.due, now) : "";
       if (!job.errors.empty()) text += fmt::format("{}{}", text.empty() ? "" : ": ", job.errors.back().error);
@@ -98,10 +105,13 @@ std::string remark_on(const job_info& job, wall_time now) {
       return job.note;
     case job_state::dead:
     case job_state::cancelled:
-    case job_state::discarded: return job.errors.empty() ? "" : job.errors.back().error;
-    case job_state::completed: return job.ended_at ? fmt::format("{} ago", age(now - *job.ended_at)) : "";
+    case job_state::discarded:
+      return job.errors.empty() ? "" : job.errors.back().error;
+    case job_state::completed:
+      return job.ended_at ? fmt::format("{} ago", age(now - *job.ended_at)) : "";
     case job_state::ready:
-    case job_state::waiting: return "";
+    case job_state::waiting:
+      return "";
   }
   return "";
 }
@@ -171,7 +181,8 @@ void add_ls(CLI::App& noun, command& cmd) {
   verb->add_option("--kind", options->kind, "Only of this kind")->type_name("KIND");
   verb->add_option("--limit", options->limit, "At most so many; 0 for all (default 100)")->type_name("N");
   verb->add_option("--cursor", options->cursor, "Go on where a former list ended")->type_name("CURSOR");
-  verb->footer("Examples:\n  ergon job ls --queue mail --state retry\n  ergon --json job ls --state dead --limit 0 | jq -r '.jobs[].id'");
+  verb->footer(
+      "Examples:\n  ergon job ls --queue mail --state retry\n  ergon --json job ls --state dead --limit 0 | jq -r '.jobs[].id'");
   verb->callback([&cmd, options] { cmd.chosen = [&cmd, options] { return list_jobs(cmd, *options); }; });
 }
 
@@ -190,7 +201,8 @@ void add_queue_of_own_id(CLI::App& verb, job_names& names) {
 void print_bytes(command& cmd, std::string_view title, std::string_view bytes) {
   constexpr std::size_t most = 64UL * 1024;
   cmd.out << '\n' << cmd.look().paint(hue::bold, title) << '\n';
-  const std::string shown = bytes.size() <= most && !fault_in_json(bytes) ? indented_json(bytes) : std::string(bytes.substr(0, most));
+  const std::string shown =
+      bytes.size() <= most && !fault_in_json(bytes) ? indented_json(bytes) : std::string(bytes.substr(0, most));
   std::string_view left = shown;
   while (true) {
     const std::size_t end = std::min(left.find('\n'), left.size());
@@ -229,7 +241,8 @@ void print_job(command& cmd, const job_info& job) {
   span("keep result", job.keep_result);
   line("unique key", printable(job.unique_key));
   for (const auto& [name, value] : job.headers) line("header", printable(fmt::format("{}: {}", name, value)));
-  for (const failure& f : job.errors) line("error", fmt::format("{} {}: {}", format_time(f.at), printable(f.worker), printable(f.error)));
+  for (const failure& f : job.errors)
+    line("error", fmt::format("{} {}: {}", format_time(f.at), printable(f.worker), printable(f.error)));
   print_bytes(cmd, "payload", job.payload);
   if (job.result) print_bytes(cmd, "result", *job.result);
 }
@@ -237,7 +250,9 @@ void print_job(command& cmd, const job_info& job) {
 int show_job(command& cmd, const job_names& names) {
   const std::string& id = names.ids.front();
   const std::optional<job_info> job = cmd.wait(cmd.store().find(id, names.queue));
-  if (!job) throw error(errc::not_found, fmt::format("no job {} is known; an id of your own is looked up in --queue, here {}", ergon::quoted(id), ergon::quoted(names.queue)));
+  if (!job)
+    throw error(errc::not_found, fmt::format("no job {} is known; an id of your own is looked up in --queue, here {}",
+                                             ergon::quoted(id), ergon::quoted(names.queue)));
   if (cmd.json) {
     document doc;
     write_job(doc, *job);
@@ -251,7 +266,11 @@ int show_job(command& cmd, const job_names& names) {
 void add_show(CLI::App& noun, command& cmd) {
   auto names = std::make_shared<job_names>();
   CLI::App* verb = noun.add_subcommand("show", "Show all that is known of a job");
-  verb->add_option("ID", names->ids, "As enqueue printed it, or an id of your own")->required()->expected(1)->allow_extra_args(false)->type_name("");
+  verb->add_option("ID", names->ids, "As enqueue printed it, or an id of your own")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->type_name("");
   add_queue_of_own_id(*verb, *names);
   verb->footer("Examples:\n  ergon job show 0g4000000001c\n  ergon job show invoice-42 --queue billing");
   verb->callback([&cmd, names] { cmd.chosen = [&cmd, names] { return show_job(cmd, *names); }; });
@@ -283,7 +302,8 @@ int cancel_jobs(command& cmd, const job_names& names) {
   });
 }
 
-void add_act(CLI::App& noun, command& cmd, const char* name, const char* about, const char* footer, int (*act)(command&, const job_names&)) {
+void add_act(CLI::App& noun, command& cmd, const char* name, const char* about, const char* footer,
+             int (*act)(command&, const job_names&)) {
   auto names = std::make_shared<job_names>();
   CLI::App* verb = noun.add_subcommand(name, about);
   verb->add_option("ID", names->ids, "As enqueue printed it, or an id of your own")->required()->type_name("");
@@ -304,7 +324,8 @@ void add_job(CLI::App& app, command& cmd) {
           "  ergon --json job ls --state dead --limit 0 | jq -r '.jobs[].id' | xargs ergon job run",
           run_jobs);
   add_act(*noun, cmd, "rm", "Forget jobs that are not running", "Example:\n  ergon job rm 0g4000000001c", remove_jobs);
-  add_act(*noun, cmd, "cancel", "Cancel jobs for good; a running handler is told to stop", "Example:\n  ergon job cancel 0g4000000001c", cancel_jobs);
+  add_act(*noun, cmd, "cancel", "Cancel jobs for good; a running handler is told to stop",
+          "Example:\n  ergon job cancel 0g4000000001c", cancel_jobs);
 }
 
 }  // namespace ergon::cli

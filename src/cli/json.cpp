@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/format.h>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/error.hpp>
-#include <fmt/format.h>
 
 #include <ergon/base/time.hpp>
 

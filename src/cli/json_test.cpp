@@ -9,7 +9,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(CliJsonTest, AcceptsWhatIsJson) {
-  for (const char* text : {"{}", " [1, 2]\n", "null", "\"x\"", "-1.5e3", "123456789012345678901234567890", R"({"a": {"b": ["ü", "\u00e4"]}})"}) {
+  for (const char* text :
+       {"{}", " [1, 2]\n", "null", "\"x\"", "-1.5e3", "123456789012345678901234567890", R"({"a": {"b": ["ü", "\u00e4"]}})"}) {
     EXPECT_EQ(fault_in_json(text), std::nullopt) << text;
   }
   EXPECT_EQ(fault_in_json(std::string(1000, '[') + std::string(1000, ']')), std::nullopt);
@@ -56,11 +57,10 @@ TEST(CliJsonTest, WritesDocumentsThatAreJsonWhateverIsInThem) {
       .end_object()
       .end_array()
       .end_object();
-  EXPECT_EQ(doc.text(),
-            R"({"text":"a\"\\\u000a)"
-            "\xEF\xBF\xBD"
-            R"(\u0001 世","nothing":null,"big":18446744073709551615,"span_ms":1500,"at":"2030-01-02T00:00:00Z",)"
-            R"("payload":[12345678901234567890123],"list":[1,{}]})");
+  EXPECT_EQ(doc.text(), R"({"text":"a\"\\\u000a)"
+                        "\xEF\xBF\xBD"
+                        R"(\u0001 世","nothing":null,"big":18446744073709551615,"span_ms":1500,"at":"2030-01-02T00:00:00Z",)"
+                        R"("payload":[12345678901234567890123],"list":[1,{}]})");
   EXPECT_EQ(fault_in_json(doc.text()), std::nullopt);
 }
 

@@ -84,8 +84,9 @@ struct stats_options {
   std::uint32_t hours = 24;
 };
 
-constexpr std::uint64_t hour_stats::* counters[] = {&hour_stats::enqueued, &hour_stats::completed, &hour_stats::failed,   &hour_stats::dead,
-                                                    &hour_stats::cancelled, &hour_stats::discarded, &hour_stats::reclaimed};
+constexpr std::uint64_t hour_stats::* counters[] = {&hour_stats::enqueued, &hour_stats::completed, &hour_stats::failed,
+                                                    &hour_stats::dead,     &hour_stats::cancelled, &hour_stats::discarded,
+                                                    &hour_stats::reclaimed};
 constexpr const char* counter_names[] = {"enqueued", "completed", "failed", "dead", "cancelled", "discarded", "reclaimed"};
 
 void write_counters(document& doc, const hour_stats& hour) {
@@ -147,7 +148,9 @@ void add_stats(CLI::App& noun, command& cmd) {
   auto options = std::make_shared<stats_options>();
   CLI::App* verb = noun.add_subcommand("stats", "What happened in a queue, by the hour (UTC)");
   verb->add_option("NAME", options->name, "The queue")->required()->type_name("");
-  verb->add_option("--hours", options->hours, "How far back: 1 to 2160 (default 24)")->type_name("N")->check(CLI::Range(1U, 2160U).description(""));
+  verb->add_option("--hours", options->hours, "How far back: 1 to 2160 (default 24)")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 2160U).description(""));
   verb->footer("Example:\n  ergon queue stats default --hours 48");
   verb->callback([&cmd, options] { cmd.chosen = [&cmd, options] { return show_stats(cmd, *options); }; });
 }
@@ -179,7 +182,9 @@ void add_queue(CLI::App& app, command& cmd) {
   CLI::App* noun = app.add_subcommand("queue", "Look at queues, pause and resume them");
   noun->require_subcommand(1);
   CLI::App* ls = noun->add_subcommand("ls", "List queues and how many jobs are in each state");
-  ls->footer("LATENCY is the age of the oldest job that is ready.\n\nExample:\n  ergon --json queue ls | jq '.queues[] | select(.dead > 0)'");
+  ls->footer(
+      "LATENCY is the age of the oldest job that is ready.\n\nExample:\n  ergon --json queue ls | jq '.queues[] | select(.dead > "
+      "0)'");
   ls->callback([&cmd] { cmd.chosen = [&cmd] { return list_queues(cmd); }; });
   add_stats(*noun, cmd);
   add_pause(*noun, cmd, "pause", "Give no jobs of a queue out; it still takes them in", true);

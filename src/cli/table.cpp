@@ -15,14 +15,22 @@ constexpr std::string_view gap = "  ";
 
 std::string_view code_of(hue colour) {
   switch (colour) {
-    case hue::plain: return "";
-    case hue::dim: return "2";
-    case hue::bold: return "1";
-    case hue::red: return "31";
-    case hue::green: return "32";
-    case hue::yellow: return "33";
-    case hue::blue: return "34";
-    case hue::cyan: return "36";
+    case hue::plain:
+      return "";
+    case hue::dim:
+      return "2";
+    case hue::bold:
+      return "1";
+    case hue::red:
+      return "31";
+    case hue::green:
+      return "32";
+    case hue::yellow:
+      return "33";
+    case hue::blue:
+      return "34";
+    case hue::cyan:
+      return "36";
   }
   return "";
 }
@@ -57,7 +65,8 @@ void table::print(std::ostream& out, const style& how) const {
     widths.push_back(width);
     if (i + 1 < columns_.size()) before_last += width + gap.size();
   }
-  if (how.width > before_last + 8 && columns_.back().side == align::left) widths.back() = std::min(widths.back(), how.width - before_last);
+  if (how.width > before_last + 8 && columns_.back().side == align::left)
+    widths.back() = std::min(widths.back(), how.width - before_last);
 
   std::string line;
   for (std::size_t i = 0; i < columns_.size(); ++i) {

@@ -45,7 +45,14 @@ int list_workers(command& cmd) {
     return exit_ok;
   }
   const wall_time now = cmd.now();
-  table rows{{"WORKER"}, {"HOST"}, {"PID", align::right}, {"LEASED", align::right}, {"SLOTS", align::right}, {"UP", align::right}, {"SEEN", align::right}, {"QUEUES"}};
+  table rows{{"WORKER"},
+             {"HOST"},
+             {"PID", align::right},
+             {"LEASED", align::right},
+             {"SLOTS", align::right},
+             {"UP", align::right},
+             {"SEEN", align::right},
+             {"QUEUES"}};
   for (const worker_info& w : workers) {
     rows.add({{w.id},
               {w.host},

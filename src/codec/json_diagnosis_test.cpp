@@ -66,7 +66,7 @@ TEST(JsonDiagnosisTest, AgreesWithTheReaderOnMutatedText) {
   constexpr std::string_view bytes = "{}[]\",:\\ \n01-+.eEtrufalsn/\x01\x7F\xFF\xC3\xA4\xED\xA0u\0";
   const std::string_view alphabet{bytes.data(), bytes.size() + 1};
   std::size_t accepted = 0;
-  for (int round = 0; round < 60'000; ++round) {
+  for (int round = 0; round < 10'000; ++round) {
     std::string text = seeds[random() % seeds.size()];
     for (std::size_t i = 1 + random() % 3; i > 0 && !text.empty(); --i) {
       const std::size_t at = random() % text.size();
@@ -97,7 +97,7 @@ TEST(JsonDiagnosisTest, AgreesWithTheReaderOnMutatedText) {
           << caught.what() << ergon::quoted(text, 1000);
     }
   }
-  EXPECT_GT(accepted, 1000U);
+  EXPECT_GT(accepted, 200U);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The cursor over simdjson's On Demand parser.
 //
-// The text is copied between two brackets, `[` text `]`: simdjson wants padding behind it anyway, and so a root that is a scalar is
-// a value like any other, and what follows it is a second element or a lost bracket. Frame 0 is that array, frame d holds the
-// iterator of the object or array at depth d.
+// The text is copied between two brackets, `[` text `]`: simdjson wants padding behind it anyway, and so a root that is a scalar
+// is a value like any other, and what follows it is a second element or a lost bracket. Frame 0 is that array, frame d holds
+// the iterator of the object or array at depth d.
 //
 // simdjson checks values only when they are looked at. So `skip` looks at everything, and the same text is JSON or not whichever
 // fields a type has. When simdjson refuses something, the text is diagnosed again from its start for the path and the reason.
@@ -223,7 +223,7 @@ bool json_reader::next_field(std::string_view& name) {
   }
   ondemand::field field;
   if (const auto failed = (*inner.fields).get(field)) fail_syntax(failed);
-  // Most names have no escape in them and can be used where they stand. The text is known to have a closing quote or an end in noughts.
+  // Most names have no escape in them and can be used where they stand. Noughts follow the text, so the loop ends.
   const char* const raw = field.key().raw();
   std::size_t length = 0;
   while (raw[length] != '"' && raw[length] != '\\' && static_cast<unsigned char>(raw[length]) >= 0x20) ++length;

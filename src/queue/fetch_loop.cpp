@@ -88,21 +88,24 @@ void worker_core::accept(held_batch& batch, std::size_t asked, std::chrono::nano
   std::vector<delivery>& jobs = batch.batch.jobs;
   batch.open = jobs.size();
   std::vector<ended_job> at_once;
-  std::vector<std::pair<std::string, bool>> not_understood;
+  std::vector<std::string> not_understood;
+  incoming_.clear();
   for (const delivery& job : jobs) {
-    const held_job held{.job = &job, .batch = &batch, .entry = nullptr, .since = now, .alone = false};
+    const held_job held{.job = &job, .batch = &batch, .entry = entry_of(job.kind), .since = now, .alone = job.suspect};
     if (job.fit == record_fit::garbage) {
       at_once.push_back({.held = held, .lease = job.lease, .how = ergon::verdict::bury, .text = "what is stored is no job: its record is damaged", .delay = {}});
     } else if (job.fit == record_fit::newer) {
       const std::string what = "a newer release of ergon wrote this job, and no worker of that release took it";
       give_back_unknown(held, what, at_once.emplace_back());
-      not_understood.emplace_back("jobs of a newer release of ergon are handed back; update this worker", false);
-    } else if (entry_of(job.kind) == nullptr) {
+      not_understood.emplace_back("jobs of a newer release of ergon are handed back; update this worker");
+    } else if (held.entry == nullptr) {
       give_back_unknown(held, fmt::format("no worker had a handler for the kind {}", quoted(job.kind)), at_once.emplace_back());
-      not_understood.emplace_back(fmt::format("jobs of the kind {} in the queue {} are handed back; this worker has no handler for it", quoted(job.kind), quoted(job.queue)), true);
+      not_understood.emplace_back(fmt::format("jobs of the kind {} in the queue {} are handed back; this worker has no handler for it", quoted(job.kind), quoted(job.queue)));
+    } else {
+      incoming_.push_back(held);
     }
   }
-  for (const auto& [text, is_kind] : not_understood) {
+  for (const std::string& text : not_understood) {
     bool is_new = false;
     {
       const std::scoped_lock lock{lock_};
@@ -140,15 +143,8 @@ void worker_core::accept(held_batch& batch, std::size_t asked, std::chrono::nano
         ring_.erase(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(ring_head_));
         ring_head_ = 0;
       }
-      auto next_at_once = at_once.begin();
-      for (const delivery& job : jobs) {
-        if (next_at_once != at_once.end() && next_at_once->held.job == &job) {
-          push_ended(std::move(*next_at_once++), then);
-          continue;
-        }
-        const held_job held{.job = &job, .batch = &batch, .entry = entry_of(job.kind), .since = now, .alone = job.suspect};
-        (job.suspect ? suspects_ : ring_).push_back(held);
-      }
+      for (ended_job& job : at_once) push_ended(std::move(job), then);
+      for (const held_job& held : incoming_) (held.alone ? suspects_ : ring_).push_back(held);
       wake_one(then);
       if (ring_head_ < ring_.size() && now + std::chrono::seconds{1} < armed_until_) then.rearm_watchdog = true;
     }
@@ -196,8 +192,8 @@ task<void> worker_core::run_suspects() {
       if (suspects_.empty() || suspects_.front().job != suspect.job) continue;
       suspects_.erase(suspects_.begin());
       alone_settled_.reset();
-      if (!wrong.empty()) {
-        push_ended({.held = suspect, .lease = suspect.job->lease, .how = ergon::verdict::hand_back, .text = {}, .delay = std::chrono::seconds{1}}, then);
+      if (!wrong.empty() || (owned && phase_ != phase::working)) {
+        push_ended({.held = suspect, .lease = suspect.job->lease, .how = ergon::verdict::hand_back, .text = {}, .delay = std::chrono::seconds{wrong.empty() ? 0 : 1}}, then);
         started = true;
       } else if (!owned) {
         ++lost_;

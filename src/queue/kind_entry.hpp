@@ -13,7 +13,7 @@
 
 namespace ergon::detail {
 
-/// Durations by powers of two, each in four steps: a kilobyte, an increment, and quantiles that are at most a fifth too high.
+/// Durations by powers of two, each in four steps: a kilobyte, an increment, and quantiles that are at most a quarter too high.
 class duration_histogram {
  public:
   void add(std::chrono::nanoseconds span) noexcept {

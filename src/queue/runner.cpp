@@ -159,15 +159,16 @@ bool worker_core::judge(attempt& slot, bool stopped, bool root_cancelled, ended_
   out.lease = slot.held.job->lease;
   out.how = ergon::verdict::complete;
   out.delay = {};
-  if (end.what == attempt_end::how::success && cause == stop_cause::none) {
-    if (end.text.size() > broker_->max_payload()) {
+  const auto complete = [&] {
+    if (end.text.size() > max_payload_) {
       out.how = ergon::verdict::bury;
-      out.text = fmt::format("the result has {} bytes; this store takes at most {}", end.text.size(), broker_->max_payload());
+      out.text = fmt::format("the result has {} bytes; this store takes at most {}", end.text.size(), max_payload_);
     } else {
       out.text.swap(end.text);
     }
     return true;
-  }
+  };
+  if (end.what == attempt_end::how::success && cause == stop_cause::none) return complete();
   if (cause == stop_cause::lost) return false;
   if (end.what == attempt_end::how::threw) unpack_outcome(end);
   // The runtime itself is being shut down.
@@ -202,10 +203,7 @@ bool worker_core::judge(attempt& slot, bool stopped, bool root_cancelled, ended_
   if (end.what == attempt_end::how::success) {
     // A plain function that never asked whether it should stop has done its work.
     const bool knew_nothing = slot.held.entry->handler->is_plain() && !slot.token_taken.load(std::memory_order_acquire);
-    if (cause == stop_cause::none || knew_nothing) {
-      out.text.swap(end.text);
-      return true;
-    }
+    if (cause == stop_cause::none || knew_nothing) return complete();
   }
   const std::string why = end.what == attempt_end::how::threw ? text_of(end.thrown) : std::string{};
   switch (cause) {

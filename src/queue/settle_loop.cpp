@@ -112,6 +112,10 @@ task<bool> worker_core::settle_some(std::span<ended_job> some, bool& split) {
     }
     settling_ -= some.size();
     then.wake_main = phase_ != phase::working;
+    if (fetcher_parked_ && room() >= fetch_threshold_) {
+      fetcher_parked_ = false;
+      then.wake_fetcher = true;
+    }
   }
   if (alone) alone_settled_.set();
   steps_.fetch_add(1, std::memory_order_relaxed);

@@ -28,6 +28,7 @@ namespace {
 /// Rounds of the queue without anything having happened in the worker, after which the kit is at rest: as long a chain of wake-ups
 /// inside handlers goes unseen.
 constexpr unsigned quiet_rounds = 64;
+constexpr unsigned most_rounds = 10'000;
 constexpr std::int64_t most_steps = 256;
 
 /// Runs calls on another executor and knows how many are under way.
@@ -63,6 +64,10 @@ class counting_executor final : public blocking_executor {
     std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, patience, [this] { return under_way_ == 0; });
   }
+  bool is_at_rest() {
+    const std::scoped_lock lock{mutex_};
+    return under_way_ == 0;
+  }
 
  private:
   struct call : work {
@@ -75,19 +80,42 @@ class counting_executor final : public blocking_executor {
   std::size_t under_way_ = 0;
 };
 
-/// Posted once; `done` when it has run.
-struct marker : work {
+/// Goes round the runtime's queue until the worker has been quiet for `quiet_rounds`, or for `most_rounds`. Owned by whoever holds it
+/// and, while it is under way, by itself.
+struct round_trip : work {
+  std::shared_ptr<round_trip> keeps;
+  std::shared_ptr<detail::worker_core> core;
+  ergon::runtime* on = nullptr;
+  std::uint64_t steps = 0;
+  unsigned quiet = 0;
+  unsigned rounds = 0;
+
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
 
-  marker() {
-    run = [](work& self) noexcept {
-      auto& mine = static_cast<marker&>(self);
-      const std::scoped_lock lock{mine.mutex};
-      mine.done = true;
-      mine.changed.notify_all();
-    };
+  static std::shared_ptr<round_trip> begin(ergon::runtime& on, std::shared_ptr<detail::worker_core> core) {
+    auto trip = std::make_shared<round_trip>();
+    trip->on = &on;
+    trip->core = std::move(core);
+    trip->steps = trip->core->steps();
+    trip->keeps = trip;
+    trip->run = [](work& self) noexcept { static_cast<round_trip&>(self).go(); };
+    on.post(*trip);
+    return trip;
+  }
+  void go() noexcept {
+    const std::uint64_t now = core->steps();
+    quiet = now == steps && core->is_quiet() ? quiet + 1 : 0;
+    steps = now;
+    if (quiet < quiet_rounds && ++rounds < most_rounds) {
+      on->post(*this);
+      return;
+    }
+    const auto mine = std::move(keeps);
+    const std::scoped_lock lock{mutex};
+    done = true;
+    changed.notify_all();
   }
   bool wait(std::chrono::nanoseconds patience) {
     std::unique_lock lock{mutex};
@@ -160,31 +188,15 @@ void test_kit::run_until_idle() {
   const auto late = [&](std::string_view what) {
     return error{errc::timed_out, fmt::format("the test kit is not at rest after {}: {}", format_duration(state_->patience), what)};
   };
-  detail::worker_core& core = *state_->works.core_;
-  std::uint64_t steps = core.steps();
-  for (unsigned quiet = 0; quiet < quiet_rounds;) {
+  for (;;) {
     const auto left = state_->patience - (machine.steady() - began);
     if (left.count() <= 0) throw late("jobs keep running");
     if (!state_->blocking->rest(left)) throw late("a blocking call does not return");
-    // It must outlive the runtime's look at it, also where the wait is given up.
-    const auto round = std::make_shared<marker>();
-    state_->on.post(*round);
-    if (!round->wait(left)) {
-      static auto& abandoned = *new std::vector<std::shared_ptr<marker>>;
-      abandoned.push_back(round);
-      throw late("something blocks its thread");
-    }
-    const std::uint64_t now = core.steps();
-    if (state_->serving.done()) {
-      if (state_->works.health().ready) continue;
-      return;
-    }
-    if (now == steps && core.is_quiet()) {
-      ++quiet;
-    } else {
-      quiet = 0;
-    }
-    steps = now;
+    const auto trip = round_trip::begin(state_->on, state_->works.core_);
+    if (!trip->wait(left)) throw late("something blocks its thread");
+    // A call that has returned meanwhile may have made more ready.
+    if (trip->quiet >= quiet_rounds && state_->blocking->is_at_rest()) return;
+    if (state_->serving.done()) return;
   }
 }
 
@@ -223,14 +235,10 @@ void test_kit::shut_down() {
   auto& machine = ergon::clock::system();
   const auto began = machine.steady();
   while (!state_->serving.done()) {
-    if (machine.steady() - began > state_->patience) throw error{errc::timed_out, "the worker of the test kit does not end"};
+    const auto left = state_->patience - (machine.steady() - began);
+    if (left.count() <= 0) throw error{errc::timed_out, "the worker of the test kit does not end"};
     state_->time.advance(std::chrono::milliseconds{50});
-    const auto round = std::make_shared<marker>();
-    state_->on.post(*round);
-    if (!round->wait(std::chrono::seconds{1})) {
-      static auto& abandoned = *new std::vector<std::shared_ptr<marker>>;
-      abandoned.push_back(round);
-    }
+    round_trip::begin(state_->on, state_->works.core_)->wait(left);
   }
 }
 

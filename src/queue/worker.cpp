@@ -1,6 +1,9 @@
 // `ergon::worker`: the outside of a worker_core.
 #include <ergon/queue/worker.hpp>
 
+#include <algorithm>
+#include <csignal>
+#include <exception>
 #include <utility>
 
 #include <ergon/base/error.hpp>
@@ -20,20 +23,24 @@ broker_options broker_options_of(const worker_options& options) { return options
 
 std::shared_ptr<detail::worker_core> core_on(std::shared_ptr<broker> from, worker_options options) {
   if (from == nullptr) throw error{errc::invalid_argument, "a worker needs a broker; the pointer is null"};
-  return std::make_shared<detail::worker_core>(std::move(from), std::move(options));
+  auto core = std::make_shared<detail::worker_core>(std::move(from), std::move(options));
+  // Plain functions may block, so there are threads for as many as run at once, within reason; threads start when they are needed.
+  static_cast<void>(install_pool(core->runtime(), {.max_threads = std::clamp(core->concurrency(), 16U, 256U)}));
+  return core;
 }
 
 /// Runs beside `main` and ends with it: each signal is a request to stop.
-task<void> stop_at_signals(std::shared_ptr<detail::worker_core> core) {
+task<void> stop_at_signals(std::shared_ptr<detail::worker_core> core, std::shared_ptr<signal_set> signals, logger log) {
   for (;;) {
-    const int signal = co_await wait_signal({SIGTERM, SIGINT});
-    core->logger().info(signal == SIGINT ? "SIGINT: the worker shuts down" : "SIGTERM: the worker shuts down", {});
+    const int signal = co_await signals->wait();
+    log.info(signal == SIGINT ? "SIGINT: the worker shuts down" : "SIGTERM: the worker shuts down", {});
     core->stop();
   }
 }
 
 task<void> main_with_signals(std::shared_ptr<detail::worker_core> core) {
-  auto signals = core->runtime().spawn(stop_at_signals(core), "ergon worker: signals");
+  const auto caught = std::make_shared<signal_set>(std::initializer_list<int>{SIGTERM, SIGINT});
+  auto signals = core->runtime().spawn(stop_at_signals(core, caught, core->logger()), "ergon worker: signals");
   std::exception_ptr thrown;
   try {
     co_await detail::worker_core::main(core);

@@ -51,7 +51,7 @@ worker_options checked(worker_options options) {
 }  // namespace
 
 worker_core::worker_core(std::shared_ptr<ergon::broker> from, worker_options options)
-    : broker_(std::move(from)), runtime_(broker_->runtime()), options_(checked(std::move(options))), log_(options_.logger.value_or(default_logger())) {
+    : broker_(std::move(from)), runtime_(broker_->runtime()), options_(checked(std::move(options))), max_payload_(broker_->max_payload()), log_(options_.logger.value_or(default_logger())) {
   probe_.run = [](work& self) noexcept {
     auto& mine = static_cast<probe&>(self);
     const auto keeps = std::move(mine.keeps);
@@ -61,7 +61,7 @@ worker_core::worker_core(std::shared_ptr<ergon::broker> from, worker_options opt
 }
 
 worker_core::~worker_core() {
-  if (consumer_ != nullptr && phase_ != phase::over) consumer_->abandon();
+  if (consumer_ != nullptr && phase_ != phase::over && !abandoned_) consumer_->abandon();
 }
 
 void worker_core::add(std::unique_ptr<job_handler> handler, kind_names names, const std::type_info& type, handler_options options) {
@@ -103,6 +103,7 @@ void worker_core::abandon() noexcept {
     const std::scoped_lock lock{lock_};
     if (phase_ == phase::working || phase_ == phase::draining) mine = consumer_.get();
   }
+  abandoned_.store(true);
   if (mine != nullptr) mine->abandon();
   stops_.fetch_add(2);
   now_wanted_.set();
@@ -235,6 +236,17 @@ task<void> worker_core::main(std::shared_ptr<worker_core> self) {
 
   if (!co_await as_result(self->stop_wanted_.wait())) self->now_wanted_.set();
 
+  if (self->abandoned_) {
+    fetching.cancel();
+    settling.cancel();
+    for (auto& loop : beside) loop.cancel();
+    self->stop_all(stop_cause::lost);
+    co_await as_result(fetching);
+    co_await as_result(settling);
+    for (auto& loop : beside) co_await as_result(loop);
+    self->release_slots();
+    co_return;
+  }
   after then;
   {
     const std::scoped_lock lock{self->lock_};
@@ -269,20 +281,26 @@ task<void> worker_core::main(std::shared_ptr<worker_core> self) {
   self->log_.info("the worker has ended", {});
 }
 
+std::size_t worker_core::stop_all(stop_cause why) {
+  std::vector<stopping> stops;
+  {
+    const std::scoped_lock lock{lock_};
+    const steady_time now = steady();
+    for (const auto& slot : slots_) {
+      if (slot->running && slot->cause.load(std::memory_order_relaxed) == stop_cause::none) stops.push_back(stop_slot(*slot, why, now));
+    }
+  }
+  const std::size_t count = stops.size();
+  finish(stops);
+  return count;
+}
+
 /// From the last fetch to the last settlement. Leases stay extended meanwhile.
 task<void> worker_core::shut_down() {
   bool all_ended = co_await until([this] { return running_ == given_up_; }, options_.shutdown_grace, true);
   if (!all_ended) {
-    std::vector<stopping> stops;
-    {
-      const std::scoped_lock lock{lock_};
-      const steady_time now = steady();
-      for (const auto& slot : slots_) {
-        if (slot->running && slot->cause.load(std::memory_order_relaxed) == stop_cause::none) stops.push_back(stop_slot(*slot, stop_cause::shutdown, now));
-      }
-    }
-    log_.warn("the grace time is over; the handlers that still run are stopped and their jobs handed back", {{"handlers", log_number(stops.size())}});
-    finish(stops);
+    const std::size_t stopped = stop_all(stop_cause::shutdown);
+    log_.warn("the grace time is over; the handlers that still run are stopped and their jobs handed back", {{"handlers", log_number(stopped)}});
     all_ended = co_await until([this] { return running_ == given_up_; }, now_wanted_.is_set() ? last_moment : options_.stop_grace, true);
     if (!all_ended && now_wanted_.is_set()) co_await until([this] { return running_ == given_up_; }, last_moment, false);
   }

@@ -82,6 +82,7 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   [[nodiscard]] ergon::runtime& runtime() const noexcept { return runtime_; }
   [[nodiscard]] ergon::clock& clock() const noexcept { return broker_->clock(); }
   [[nodiscard]] const ergon::logger& logger() const noexcept { return log_; }
+  [[nodiscard]] std::uint32_t concurrency() const noexcept { return options_.concurrency; }
   [[nodiscard]] const std::vector<middleware>& around() const noexcept { return around_; }
 
   /// A number that grows with everything that happens here: the test kit's measure of rest.
@@ -125,6 +126,7 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   template <class Condition>
   task<bool> until(Condition holds, std::chrono::nanoseconds span, bool now_ends_it);
   void hand_back_unstarted(after& then);
+  std::size_t stop_all(stop_cause why);
   void release_slots() noexcept;
 
   // runner.cpp
@@ -174,6 +176,7 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   const std::shared_ptr<ergon::broker> broker_;
   ergon::runtime& runtime_;
   worker_options options_;
+  const std::size_t max_payload_;
   ergon::logger log_;
   std::vector<middleware> around_;
   std::vector<std::unique_ptr<kind_entry>> entries_;
@@ -257,12 +260,14 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   event now_wanted_;
   event alone_settled_;
   std::atomic<std::uint32_t> stops_{0};
+  std::atomic<bool> abandoned_{false};
 
   // The settle loop's own, kept for their memory.
   std::vector<settlement> settle_what_;
   std::vector<settled> settle_out_;
 
   // The fetch loop's own.
+  std::vector<held_job> incoming_;
   std::string last_kind_;
   kind_entry* last_entry_ = nullptr;
   struct unknown_job {

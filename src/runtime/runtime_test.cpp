@@ -217,8 +217,8 @@ TEST(RuntimeTest, SharesManyTasksBetweenItsWorkers) {
 }
 
 TEST(RuntimeTest, UsesNoProcessorTimeWhileIdle) {
-  runtime rt{{.threads = 4}};
   event never;
+  runtime rt{{.threads = 4}};
   auto waiting = rt.spawn(wait_on(never));
   auto sleeping = rt.spawn([]() -> task<void> { co_await sleep_for(1h); }());
   rt.settle();

@@ -64,12 +64,11 @@ bool semaphore::acquire_operation::arm() noexcept {
 
 bool semaphore::acquire_operation::disarm() noexcept {
   semaphore_->lock_.lock();
-  if (!semaphore_->waiters_.remove(*this)) {
-    semaphore_->lock_.unlock();
-    return false;
-  }
-  semaphore_->lock_.unlock();
-  return true;
+  bool const mine = semaphore_->waiters_.remove(*this);
+  // Those behind a large request may be served now. This wakes them under the lock of our own root, which no one else does; it
+  // cannot close a circle, because a task that is served stands in no list: its canceller finds nothing here and lets go.
+  semaphore_->hand_out();
+  return mine;
 }
 
 }  // namespace ergon

@@ -1,4 +1,6 @@
 // Putting jobs in: ids, unique keys, batches, limits.
+#include <algorithm>
+
 #include "conformance/scene.hpp"
 
 namespace ergon::conformance {

@@ -174,7 +174,7 @@ TEST_P(InspectConformance, WaitsForAnErrorThroughRetries) {
 
 TEST_P(InspectConformance, WaitEndsWithACancelAndWithARemoval) {
   const std::string cancelled = put({.kind = "k", .keep_result = 1h}).id;
-  const std::string removed = put({.kind = "k", .keep_result = 1h, .delay = std::nullopt}).id;
+  const std::string removed = put({.kind = "k", .keep_result = 1h}).id;
   auto one = rt.spawn(store->wait(cancelled));
   auto two = rt.spawn(store->wait(removed));
   EXPECT_TRUE(stays_waiting(two));

@@ -15,8 +15,8 @@ inline constexpr std::chrono::nanoseconds longest_duration = std::chrono::years{
 /// Throws `errc::invalid_argument` unless `value` is from nought to `longest_duration`. `what` begins the error's text.
 ERGON_EXPORT void check_duration(std::string_view what, std::chrono::nanoseconds value);
 
-/// One or more numbers with units, largest unit first: ns, us (µs), ms, s, m, h, d, w. The numbers may have a fraction, what is below a
-/// nanosecond is dropped. A bare `0` needs no unit. Throws `errc::invalid_argument`, also for what is negative or over ten years.
+/// One or more numbers with units, largest unit first: ns, us (µs), ms, s, m, h, d, w. The numbers may have a fraction; what is
+/// below a nanosecond is dropped. A bare `0` needs no unit. Throws `errc::invalid_argument`, also for what is negative or over ten years.
 [[nodiscard]] ERGON_EXPORT std::chrono::nanoseconds parse_duration(std::string_view text);
 
 /// Short and rounded, for people: `250ms`, `1.5s`, `3m20s`, `2d4h`, `0s`. Negative spans begin with `-`.

@@ -9,8 +9,8 @@
 
 namespace ergon {
 
-/// A number, with or without a unit: B, and k, M, G, T with or without B for powers of 1000, KiB, MiB, GiB, TiB for powers of 1024; case
-/// of the letters does not matter. The number may have a fraction. Throws `errc::invalid_argument`, also at 2^63 and above.
+/// A number, with or without a unit: B, and k, M, G, T with or without B for powers of 1000, KiB, MiB, GiB, TiB for powers of
+/// 1024; case of the letters does not matter. The number may have a fraction. Throws `errc::invalid_argument`, also at 2^63 and above.
 [[nodiscard]] ERGON_EXPORT std::uint64_t parse_size(std::string_view text);
 
 /// Short and rounded, in powers of 1024: `512B`, `16MiB`, `1.5GiB`.

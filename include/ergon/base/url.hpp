@@ -26,7 +26,8 @@ struct url {
   /// As in `redis://host`; an IPv6 address without its brackets. Empty for `memory:` and `sqlite:`.
   std::string host;
   std::optional<std::uint16_t> port;
-  /// `memory:NAME`: the name. `sqlite:dir/jobs.db`, `sqlite:/dir/jobs.db`, `sqlite:///dir/jobs.db`: the path. `redis://host/3`: `/3`.
+  /// `memory:NAME`: the name. `sqlite:dir/jobs.db`, `sqlite:/dir/jobs.db`, `sqlite:///dir/jobs.db`: the path.
+  /// `redis://host/3`: `/3`.
   std::string path;
   /// What follows the `?`, in order.
   std::vector<std::pair<std::string, std::string>> options;

@@ -22,8 +22,8 @@ struct raw_bytes {
   friend bool operator==(const raw_bytes&, const raw_bytes&) = default;
 };
 
-/// The customisation point. `encode` appends and leaves `out` as it was where it throws; `decode` throws `errc::bad_payload`. Both are
-/// called from any thread.
+/// The customisation point. `encode` appends and leaves `out` as it was where it throws; `decode` throws `errc::bad_payload`.
+/// Both are called from any thread.
 template <class T>
 struct codec {
   static constexpr std::string_view content_type = "application/json";

@@ -19,9 +19,10 @@
 // | `std::chrono::sys_time`, so `ergon::wall_time` | string, RFC 3339 |
 // | `std::monostate` | null |
 //
-// Reading: a field that is missing keeps the default of its member, unless the type requires it (`required_fields`); a null is a
-// value of its type or an error; fields that the type does not have are ignored, or refused with `json_options::strict`; of a repeated
-// field the last one counts. A type of one's own that is none of these specialises `ergon::json_value`.
+// Reading: a field that is missing keeps the default of its member, unless the type requires it (`required_fields`); a nested
+// object begins with the defaults of its own type. A null is a value of its type or an error. Fields that the type does not have
+// are ignored, or refused with `json_options::strict`; of a repeated field the last one counts. A type of one's own that is none
+// of these specialises `ergon::json_value`.
 #pragma once
 
 #include <array>
@@ -53,8 +54,8 @@
 
 namespace ergon {
 
-/// How a type is written and read: `static void write(json_writer&, const T&)` writes one value, `static void read(json_reader&, T&)`
-/// takes one value and assigns it; what `T` held before must not show.
+/// How a type is written and read: `static void write(json_writer&, const T&)` writes one value, `static void read(json_reader&,
+/// T&)` takes one value and assigns it; what `T` held before must not show.
 template <class T>
 struct json_value {
   static_assert(!std::same_as<T, T>,
@@ -532,8 +533,8 @@ consteval std::string_view root_name() {
 
 }  // namespace detail
 
-/// Appends `value` to `out`. Throws `errc::bad_payload` naming the path of what JSON cannot hold: a NaN or an infinity, text that is
-/// not UTF-8, an enumerator without a name, more than 64 levels; `out` is then what it was.
+/// Appends `value` to `out`. Throws `errc::bad_payload` naming the path of what JSON cannot hold: a NaN or an infinity, text that
+/// is not UTF-8, an enumerator without a name, more than 64 levels; `out` is then what it was.
 template <class T>
 void to_json(const T& value, std::string& out) {
   const std::size_t before = out.size();

@@ -1,5 +1,5 @@
-// The compiled half of reading JSON: a cursor that goes forward over a text, checks it as it goes, and knows the path of the value
-// that it stands on. Only specialisations of `json_value` use it.
+// The compiled half of reading JSON: a cursor that goes forward over a text, checks it as it goes, and knows the path of the
+// value that it stands on. Only specialisations of `json_value` use it.
 //
 // A reader is made and used on one thread. Parsers and buffers are kept per thread for the next reader; those that a large text
 // has blown up are given back. What `text` and `next_field` return lives as long as the reader.
@@ -54,7 +54,8 @@ class ERGON_EXPORT json_reader {
   /// A value of any type, checked and forgotten.
   void skip();
 
-  /// Enters an object; then each `next_field` stands on a field's value, which must be taken, until it returns false: the object is taken.
+  /// Enters an object; then each `next_field` stands on a field's value, which must be taken, until it returns false: the object
+  /// is taken.
   void begin_object();
   [[nodiscard]] bool next_field(std::string_view& name);
   /// The same for an array.

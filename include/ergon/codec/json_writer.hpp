@@ -1,5 +1,5 @@
-// The compiled half of writing JSON: appends values and knows the path of the value it writes, for the error. Only specialisations
-// of `json_value` use it. Not thread-safe.
+// The compiled half of writing JSON: appends values and knows the path of the value it writes, for the error. Only
+// specialisations of `json_value` use it. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class ERGON_EXPORT json_writer {
   /// Throws `errc::bad_payload` for what is not UTF-8.
   void text(std::string_view value);
 
-  /// A place inside an object or array, for the path; it must go in the reverse order of coming. Throws `errc::bad_payload` past the
-  /// depth that can be read again.
+  /// A place inside an object or array, for the path; it must go in the reverse order of coming. Throws `errc::bad_payload`
+  /// past the depth that can be read again.
   class scope {
    public:
     explicit scope(json_writer& writer) : writer_(&writer), above_(writer.top_) {

@@ -16,8 +16,8 @@ consteval std::string_view pretty_type() {
   return text.substr(0, semicolon != std::string_view::npos ? semicolon : text.rfind(']'));
 }
 
-// Cuts the scopes off: namespaces, classes, functions with their parameters, `(anonymous namespace)`. What follows the last `::` that
-// no bracket encloses is the name.
+// Cuts the scopes off: namespaces, classes, functions with their parameters, `(anonymous namespace)`. What follows the last `::`
+// that no bracket encloses is the name.
 consteval std::string_view without_scopes(std::string_view text) {
   std::size_t start = 0;
   int depth = 0;

@@ -21,7 +21,7 @@ struct kind_statistics {
   /// Time in the handler, summed over the attempts that ended.
   std::chrono::nanoseconds total{0};
   std::chrono::nanoseconds longest{0};
-  /// From a histogram: at most a fifth too high.
+  /// From a histogram: at most a quarter too high.
   std::chrono::nanoseconds p50{0};
   std::chrono::nanoseconds p95{0};
   std::chrono::nanoseconds p99{0};

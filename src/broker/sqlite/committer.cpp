@@ -27,20 +27,24 @@ committer::committer(ergon::runtime& rt, connection db, std::unique_ptr<store> i
 
 committer::~committer() { close(); }
 
-void committer::submit(operation_base& what) {
-  std::unique_lock held{mutex_};
+void committer::check_open() const {
   if (closed_) {
     throw error{errc::closed, fmt::format("the store \"{}\" is closed", options_.path)};
   }
+}
+
+void committer::submit(operation_base& what) {
+  process_.check(options_.path);
+  std::unique_lock held{mutex_};
+  check_open();
   queue_.push_back(&what);
   kick(held);
 }
 
 void committer::submit_fetch(fetch_base& what) {
+  process_.check(options_.path);
   std::unique_lock held{mutex_};
-  if (closed_) {
-    throw error{errc::closed, fmt::format("the store \"{}\" is closed", options_.path)};
-  }
+  check_open();
   if (what.state_ == fetch_base::state::idle) {
     what.state_ = fetch_base::state::queued;
     queue_.push_back(&what);

@@ -26,6 +26,7 @@
 #include <ergon/runtime/runtime.hpp>
 
 #include "broker/sqlite/database.hpp"
+#include "broker/sqlite/process_mark.hpp"
 #include "broker/sqlite/side_file.hpp"
 #include "broker/sqlite/store.hpp"
 
@@ -118,6 +119,7 @@ class committer : public std::enable_shared_from_this<committer> {
 
   enum class role : std::uint8_t { in_place, thread };
 
+  void check_open() const;
   void kick(std::unique_lock<std::mutex>& held);
   static void run_posted(work& item) noexcept;
   void cycle(role as, std::unique_lock<std::mutex>& held);
@@ -129,6 +131,7 @@ class committer : public std::enable_shared_from_this<committer> {
   void conclude();
   void free_ballast() noexcept;
 
+  process_mark process_;
   ergon::runtime& runtime_;
   connection db_;
   std::unique_ptr<store> store_;

@@ -14,6 +14,7 @@ reader::~reader() {
 }
 
 void reader::push(item& what) {
+  process_.check("sqlite");
   const std::lock_guard held{mutex_};
   queue_.push_back(&what);
   if (!thread_.joinable()) {

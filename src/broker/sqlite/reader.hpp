@@ -13,6 +13,8 @@
 #include <ergon/runtime/completion.hpp>
 #include <ergon/runtime/task.hpp>
 
+#include "broker/sqlite/process_mark.hpp"
+
 namespace ergon::sqlite {
 
 class reader {
@@ -62,6 +64,7 @@ class reader {
   void push(item& what);
   void read_forever();
 
+  process_mark process_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<item*> queue_;

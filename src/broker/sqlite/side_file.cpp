@@ -43,6 +43,8 @@ constexpr std::size_t places_at = 64;
 constexpr std::size_t file_size = places_at + std::size_t{slots} * 64;
 /// The locked byte of slot 0; beyond the content, where nothing else is locked.
 constexpr off_t lock_at = 1 << 20;
+/// The byte that is locked while the file is made or a slot is taken.
+constexpr std::int64_t making_place = -1;
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
@@ -84,7 +86,9 @@ side_file::side_file(const std::string& database) : path_{database + "-ergon"} {
   if (fd_ < 0) {
     refuse("open");
   }
-  while (::flock(fd_, LOCK_EX) != 0) {
+  // Not the write lock: a newcomer must not wait for whoever writes.
+  auto making = byte_lock(F_WRLCK, making_place);
+  while (::fcntl(fd_, F_OFD_SETLKW, &making) != 0) {
     if (errno != EINTR) {
       refuse("lock");
     }
@@ -121,7 +125,8 @@ side_file::side_file(const std::string& database) : path_{database + "-ergon"} {
   mine.wants.store(0, std::memory_order_relaxed);
   mine.waits_for_lock.store(0, std::memory_order_relaxed);
   mine.token.store(token_, std::memory_order_release);
-  ::flock(fd_, LOCK_UN);
+  making.l_type = F_UNLCK;
+  ::fcntl(fd_, F_OFD_SETLK, &making);
 }
 
 side_file::~side_file() {

@@ -282,7 +282,12 @@ std::shared_ptr<broker> open_sqlite(const url& where, broker_options options) {
       return known;
     }
   }
-  auto made = std::make_shared<sqlite_broker>(where.shown, read, rt, clk);
+  // In a forked child nothing of it is the child's to close: neither the locks nor the threads.
+  std::shared_ptr<sqlite_broker> made{new sqlite_broker{where.shown, read, rt, clk}, [born = sqlite::process_mark{}](sqlite_broker* gone) {
+                                        if (born.is_mine()) {
+                                          delete gone;
+                                        }
+                                      }};
   opened[key_of()] = made;
   return made;
 }
