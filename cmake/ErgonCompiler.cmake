@@ -24,9 +24,10 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(ERGON_CCACHE ccache)
   if(ERGON_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # The sloppiness is what ccache asks for where precompiled headers are in use.
-    set(CMAKE_CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${ERGON_CCACHE}")
+    # The sloppiness is what ccache asks for where precompiled headers are in use. The build folder's name is no part of a result
+    # (sources have absolute paths), so that the consumer test finds there what this build has compiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_NOHASHDIR=1
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${ERGON_CCACHE}")
   endif()
   find_program(ERGON_LLD NAMES ld.lld-19 ld.lld)
   if(ERGON_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

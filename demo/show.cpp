@@ -33,6 +33,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Jobs in one step of the store.
+constexpr std::size_t at_once = 500;
+
 /// A folder that goes with everything in it, unless it is to be kept.
 class scratch_folder {
  public:
@@ -110,16 +113,21 @@ class show {
     while (ours().size() < options_.workers) watch(2ms);
   }
 
-  /// All jobs are put in while the workers run: half of them, and when those are nearly done the rest, after which a worker dies.
-  /// So its death comes half-way, with work left to be found in its hands, also where there are few files.
+  /// All jobs are put in while the workers run: half of them, and when those are nearly done the rest, in pieces, until a piece is
+  /// found in the hands of a worker, which dies. So its death comes half-way, also where there are few files.
   void work() {
     screen_.begin();
     begun_ = jobs_.runtime().clock().steady();
     const std::size_t half = files().size() / 2;
     put_in(0, half);
     while (ended() < half - half / 10) tick(5ms);
-    put_in(half, files().size());
-    strike();
+    const std::size_t piece = std::clamp<std::size_t>((files().size() - half) / 10, 1, at_once);
+    for (std::size_t from = half; from < files().size(); from += piece) {
+      put_in(from, std::min(from + piece, files().size()));
+      if (report_.held == 0) strike();
+    }
+    if (report_.held == 0)
+      report_.blame("no worker held a lease when one was to be killed: the work was over too soon, take more files");
     while (ended() < files().size()) tick(20ms);
     report_.elapsed = jobs_.runtime().clock().steady() - begun_;
     screen_.show(seen_);
@@ -128,7 +136,6 @@ class show {
   }
 
   void put_in(std::size_t from, std::size_t to) {
-    constexpr std::size_t at_once = 500;
     for (; from < to; from = std::min(from + at_once, to)) {
       const auto some = std::span(files()).subspan(from, std::min(at_once, to - from)) |
                         std::views::transform([](const input_file& file) { return digest{escape(file.path)}; });
@@ -138,16 +145,15 @@ class show {
     }
   }
 
-  /// Kills a worker that holds leases. To be sure that it does, it is stopped first: what the store says of it then cannot change
-  /// between the look and the blow.
+  /// Kills a worker that holds leases, if one is met before all that was put in is done. To be sure that it does, it is stopped
+  /// first: what the store says of it then cannot change between the look and the blow.
   void strike() {
-    while (ended() < files().size()) {
+    while (ended() < index_.size()) {
       const std::vector<ergon::worker_info> workers = ours();
       const auto victim = std::ranges::max_element(workers, {}, &ergon::worker_info::leased);
       if (victim != workers.end() && victim->leased > 0 && strike(*victim)) return;
       tick(0ms);
     }
-    report_.blame("no worker held a lease at the moment it was to be killed: the work was over too soon, take more files");
   }
 
   /// False: it held nothing after all, and goes on.
@@ -232,6 +238,10 @@ class show {
     }
     for (const ergon::hour_stats& hour : wait(jobs_.stats(queue_, 48))) report_.reclaimed += hour.reclaimed;
     if (report_.held > 0 && report_.redelivered == 0) report_.blame("no job of the killed worker was given to another");
+    if (report_.reclaimed != report_.redelivered) {
+      report_.blame(fmt::format("the queue counts {} jobs that were taken over from lost workers, the jobs themselves {}",
+                                report_.reclaimed, report_.redelivered));
+    }
   }
 
   template <class F>

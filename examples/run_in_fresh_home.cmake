@@ -1,4 +1,5 @@
 # Runs PROGRAM with an empty folder, HOME, as its home, data folder and working directory.
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${HOME}")
 file(MAKE_DIRECTORY "${HOME}")
 set(ENV{HOME} "${HOME}")

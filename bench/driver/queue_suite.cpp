@@ -61,11 +61,11 @@ class queue_suite {
   suite make() {
     memory();
     sqlite();
+    latencies();
+    idle();
     sqlite_full();
     waiting();
     enqueue();
-    latencies();
-    idle();
     return std::move(suite_);
   }
 

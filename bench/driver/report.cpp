@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <boost/json/serialize.hpp>
 
 namespace ergon::bench {
@@ -49,8 +51,8 @@ cells cells_of(const results& all, const row_result& row) {
     c.latencies = fmt::format("{} / {} / {}", number_text(l->p50), number_text(l->p95), number_text(l->p99));
   c.rss = fmt::format("{:.0f}", static_cast<double>(row.peak_rss_kb) / 1024);
   if (const auto r = comparison_of(all, row)) {
-    c.ratio = fmt::format("{:.2f} × {} ({:.2f}–{:.2f}), {}", r->median, row.what.baseline_title, r->low, r->high,
-                          to_string(r->verdict));
+    const std::string spread = r->pairs == 1 ? "one pair" : fmt::format("{:.2f}–{:.2f}", r->low, r->high);
+    c.ratio = fmt::format("{:.2f} × {} ({}), {}", r->median, row.what.baseline_title, spread, to_string(r->verdict));
   }
   return c;
 }
@@ -66,6 +68,17 @@ std::string padded(const std::string& text, std::size_t width, bool to_the_right
   return to_the_right ? blanks + text : text + blanks;
 }
 
+// The rows without a figure, by the reason.
+std::map<std::string, std::vector<std::string>> void_rows(const results& all) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (const row_result& row : all.rows) {
+    if (!row.is_void()) continue;
+    rows[row.failure.empty() ? "no round was measured" : row.failure].push_back(
+        fmt::format("{}, {}, {}", row.what.system, row.what.section, row.what.title));
+  }
+  return rows;
+}
+
 std::string said_rounds(const results& all) {
   std::size_t most = 0;
   std::size_t least = 1000;
@@ -76,6 +89,7 @@ std::string said_rounds(const results& all) {
     least = std::min(least, n);
   }
   if (most == 0) return "no rounds";
+  if (most == 1) return "one round";
   return most == least ? fmt::format("{} interleaved rounds", most)
                        : fmt::format("{} interleaved rounds ({} of the rows that hardly vary)", most, least);
 }
@@ -133,11 +147,7 @@ std::string table_text(const results& all) {
     }
     text += line_text(lines[i]);
   }
-  for (const row_result& row : all.rows) {
-    if (row.is_void())
-      text += fmt::format("\nVoid: {} {}, {}: {}", row.what.system, row.what.section, row.what.title,
-                          row.failure.empty() ? "no round was measured" : row.failure);
-  }
+  for (const auto& [why, rows] : void_rows(all)) text += fmt::format("\nVoid: {}:\n  {}\n", why, fmt::join(rows, "\n  "));
   return text + fmt::format("\n{}; a ratio is the median of the pairs within a round, with its spread.\n", said_rounds(all));
 }
 

@@ -38,13 +38,15 @@ std::size_t control_at(std::string_view text) noexcept {
 void check_text(std::size_t index, std::string_view what, std::string_view text, std::size_t most) {
   if (text.empty()) return;
   if (text.size() > most) {
-    refuse(errc::invalid_argument, index, fmt::format("the {} {} has {} bytes; at most {} are allowed", what, quoted(text), text.size(), most));
+    refuse(errc::invalid_argument, index,
+           fmt::format("the {} {} has {} bytes; at most {} are allowed", what, quoted(text), text.size(), most));
   }
   if (const auto at = utf8_prefix(text); at != text.size()) {
     refuse(errc::invalid_argument, index, fmt::format("the {} {} is not UTF-8 from byte {} on", what, quoted(text), at));
   }
   if (const auto at = control_at(text); at != text.size()) {
-    refuse(errc::invalid_argument, index, fmt::format("the {} {} has a control character at byte {}; none is allowed", what, quoted(text), at));
+    refuse(errc::invalid_argument, index,
+           fmt::format("the {} {} has a control character at byte {}; none is allowed", what, quoted(text), at));
   }
 }
 
@@ -59,7 +61,8 @@ void check_span(std::size_t index, std::string_view what, std::chrono::nanosecon
 
 void check_span(std::size_t index, std::string_view what, std::chrono::milliseconds span) {
   // An absurd number of milliseconds has no nanoseconds; any value past the limit gets the same answer.
-  constexpr std::chrono::milliseconds past = std::chrono::duration_cast<std::chrono::milliseconds>(longest_duration) + std::chrono::milliseconds{1};
+  constexpr std::chrono::milliseconds past =
+      std::chrono::duration_cast<std::chrono::milliseconds>(longest_duration) + std::chrono::milliseconds{1};
   check_span(index, what, std::chrono::nanoseconds{std::min(std::max(span, -past), past)});
 }
 
@@ -81,7 +84,8 @@ void check_new_job(const new_job& job, std::size_t index, std::size_t max_payloa
   check_name_of(index, "kind", job.kind);
   if (job.payload.size() > max_payload) {
     refuse(errc::too_large, index,
-           fmt::format("the payload has {} bytes; this store takes at most {} (option max_payload)", job.payload.size(), max_payload));
+           fmt::format("the payload has {} bytes; this store takes at most {} (option max_payload)", job.payload.size(),
+                       max_payload));
   }
   check_text(index, "id", job.id, max_id);
   check_text(index, "unique key", job.unique_key, max_unique_key);
@@ -107,7 +111,8 @@ void check_new_job(const new_job& job, std::size_t index, std::size_t max_payloa
     headers += h.name.size() + h.value.size();
   }
   if (headers > max_payload) {
-    refuse(errc::too_large, index, fmt::format("the headers have {} bytes; this store takes at most {} (option max_payload)", headers, max_payload));
+    refuse(errc::too_large, index,
+           fmt::format("the headers have {} bytes; this store takes at most {} (option max_payload)", headers, max_payload));
   }
 }
 

@@ -36,7 +36,8 @@ TEST(CheckTest, TakesWhatTheDocumentationAllows) {
 
 // Promise 9.
 TEST(CheckTest, RefusesOddBytesInNames) {
-  for (const std::string_view bad : {std::string_view{""}, std::string_view{"a b"}, std::string_view{"a\0b", 3}, std::string_view{"ü"}, std::string_view{"a\n"}, std::string_view{"\xff"}}) {
+  for (const std::string_view bad : {std::string_view{""}, std::string_view{"a b"}, std::string_view{"a\0b", 3},
+                                     std::string_view{"ü"}, std::string_view{"a\n"}, std::string_view{"\xff"}}) {
     EXPECT_EQ(refusal({.queue = bad, .kind = "k"}), errc::invalid_argument);
     EXPECT_EQ(refusal({.kind = bad}), errc::invalid_argument);
     EXPECT_THROW(check_queue_name(bad), error);
@@ -46,7 +47,8 @@ TEST(CheckTest, RefusesOddBytesInNames) {
 
 // Promise 9.
 TEST(CheckTest, RefusesOddBytesInIdsKeysAndHeaders) {
-  for (const std::string_view bad : {std::string_view{"a\0b", 3}, std::string_view{"\x7f"}, std::string_view{"\xc2\x85"}, std::string_view{"\xed\xa0\x80"}, std::string_view{"ab\xff"}}) {
+  for (const std::string_view bad : {std::string_view{"a\0b", 3}, std::string_view{"\x7f"}, std::string_view{"\xc2\x85"},
+                                     std::string_view{"\xed\xa0\x80"}, std::string_view{"ab\xff"}}) {
     EXPECT_EQ(refusal({.kind = "k", .id = bad}), errc::invalid_argument);
     EXPECT_EQ(refusal({.kind = "k", .unique_key = bad, .unique_for = 1s}), errc::invalid_argument);
     const header h{.name = bad, .value = "v"};

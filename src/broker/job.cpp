@@ -11,14 +11,14 @@ namespace ergon {
 namespace {
 
 constexpr std::array<std::pair<job_state, std::string_view>, 9> names{{{job_state::ready, "ready"},
-                                                                        {job_state::scheduled, "scheduled"},
-                                                                        {job_state::retry, "retry"},
-                                                                        {job_state::waiting, "waiting"},
-                                                                        {job_state::active, "active"},
-                                                                        {job_state::completed, "completed"},
-                                                                        {job_state::dead, "dead"},
-                                                                        {job_state::cancelled, "cancelled"},
-                                                                        {job_state::discarded, "discarded"}}};
+                                                                       {job_state::scheduled, "scheduled"},
+                                                                       {job_state::retry, "retry"},
+                                                                       {job_state::waiting, "waiting"},
+                                                                       {job_state::active, "active"},
+                                                                       {job_state::completed, "completed"},
+                                                                       {job_state::dead, "dead"},
+                                                                       {job_state::cancelled, "cancelled"},
+                                                                       {job_state::discarded, "discarded"}}};
 
 }  // namespace
 

@@ -15,7 +15,8 @@ std::shared_ptr<broker> open_broker(std::string_view text, broker_options option
   const url where = parse_url(text);
   if (where.scheme == "memory") return open_memory(where, options);
   if (where.scheme == "sqlite") return open_sqlite(where, options);
-  throw error{errc::unknown_scheme, fmt::format("the broker URL {} has the scheme {}; known are memory: and sqlite:", where.shown, quoted(where.scheme))};
+  throw error{errc::unknown_scheme, fmt::format("the broker URL {} has the scheme {}; known are memory: and sqlite:", where.shown,
+                                                quoted(where.scheme))};
 }
 
 }  // namespace ergon

@@ -75,7 +75,9 @@ class writer {
     raw(bytes);
   }
 
-  void tag(field number, wire how) noexcept { varint(std::uint64_t{static_cast<std::uint8_t>(number)} << 2 | static_cast<std::uint8_t>(how)); }
+  void tag(field number, wire how) noexcept {
+    varint(std::uint64_t{static_cast<std::uint8_t>(number)} << 2 | static_cast<std::uint8_t>(how));
+  }
   void put(field number, std::string_view bytes) noexcept {
     if (bytes.empty()) return;
     tag(number, wire::bytes);
@@ -115,10 +117,17 @@ bool read_field(byte_reader& in, field_value& out) noexcept {
   if (!in.varint(tag)) return false;
   out.number = tag >> 2;
   switch (tag & 3) {
-    case static_cast<std::uint8_t>(wire::varint): out.how = wire::varint; return in.varint(out.integer);
-    case static_cast<std::uint8_t>(wire::fixed): out.how = wire::fixed; return in.fixed64(out.integer);
-    case static_cast<std::uint8_t>(wire::bytes): out.how = wire::bytes; return in.bytes(out.bytes);
-    default: return false;
+    case static_cast<std::uint8_t>(wire::varint):
+      out.how = wire::varint;
+      return in.varint(out.integer);
+    case static_cast<std::uint8_t>(wire::fixed):
+      out.how = wire::fixed;
+      return in.fixed64(out.integer);
+    case static_cast<std::uint8_t>(wire::bytes):
+      out.how = wire::bytes;
+      return in.bytes(out.bytes);
+    default:
+      return false;
   }
 }
 
@@ -142,24 +151,52 @@ bool as_span(std::uint64_t value, std::chrono::milliseconds& out) noexcept {
 bool assign(record& out, const field_value& value) noexcept {
   const auto is = [&](wire how) { return value.how == how; };
   switch (static_cast<field>(value.number)) {
-    case field::kind: out.kind = value.bytes; return is(wire::bytes);
-    case field::payload: out.payload = value.bytes; return is(wire::bytes);
-    case field::custom_id: out.custom_id = value.bytes; return is(wire::bytes);
-    case field::unique_key: out.unique_key = value.bytes; return is(wire::bytes);
-    case field::headers: out.raw_headers = value.bytes; return is(wire::bytes);
-    case field::errors: out.raw_errors = value.bytes; return is(wire::bytes);
-    case field::serial: out.serial = value.integer; return is(wire::varint);
-    case field::enqueued_at: out.enqueued_at = as_time(value.integer); return is(wire::fixed);
-    case field::failures: return is(wire::varint) && as_count(value.integer, out.failures);
-    case field::losses: return is(wire::varint) && as_count(value.integer, out.losses);
-    case field::marked_losses: return is(wire::varint) && as_count(value.integer, out.marked_losses);
-    case field::max_retries: return is(wire::varint) && as_count(value.integer, out.max_retries);
-    case field::timeout: return is(wire::varint) && as_span(value.integer, out.timeout);
-    case field::deadline: out.deadline = as_time(value.integer); return is(wire::fixed);
-    case field::retention: return is(wire::varint) && as_span(value.integer, out.retention);
-    case field::keep_result: return is(wire::varint) && as_span(value.integer, out.keep_result);
-    case field::unique_for: return is(wire::varint) && as_span(value.integer, out.unique_for);
-    case field::ending: out.ending = value.bytes; return is(wire::bytes);
+    case field::kind:
+      out.kind = value.bytes;
+      return is(wire::bytes);
+    case field::payload:
+      out.payload = value.bytes;
+      return is(wire::bytes);
+    case field::custom_id:
+      out.custom_id = value.bytes;
+      return is(wire::bytes);
+    case field::unique_key:
+      out.unique_key = value.bytes;
+      return is(wire::bytes);
+    case field::headers:
+      out.raw_headers = value.bytes;
+      return is(wire::bytes);
+    case field::errors:
+      out.raw_errors = value.bytes;
+      return is(wire::bytes);
+    case field::serial:
+      out.serial = value.integer;
+      return is(wire::varint);
+    case field::enqueued_at:
+      out.enqueued_at = as_time(value.integer);
+      return is(wire::fixed);
+    case field::failures:
+      return is(wire::varint) && as_count(value.integer, out.failures);
+    case field::losses:
+      return is(wire::varint) && as_count(value.integer, out.losses);
+    case field::marked_losses:
+      return is(wire::varint) && as_count(value.integer, out.marked_losses);
+    case field::max_retries:
+      return is(wire::varint) && as_count(value.integer, out.max_retries);
+    case field::timeout:
+      return is(wire::varint) && as_span(value.integer, out.timeout);
+    case field::deadline:
+      out.deadline = as_time(value.integer);
+      return is(wire::fixed);
+    case field::retention:
+      return is(wire::varint) && as_span(value.integer, out.retention);
+    case field::keep_result:
+      return is(wire::varint) && as_span(value.integer, out.keep_result);
+    case field::unique_for:
+      return is(wire::varint) && as_span(value.integer, out.unique_for);
+    case field::ending:
+      out.ending = value.bytes;
+      return is(wire::bytes);
   }
   return false;
 }
@@ -189,7 +226,8 @@ void append(std::string& out, std::size_t room, Write write) {
 
 void encode_record(const record& what, std::string& out) {
   std::size_t room = 1 + what.unknown.size() + field_overhead;
-  for (const std::string_view text : {what.kind, what.payload, what.custom_id, what.unique_key, what.raw_headers, what.raw_errors}) {
+  for (const std::string_view text :
+       {what.kind, what.payload, what.custom_id, what.unique_key, what.raw_headers, what.raw_errors}) {
     if (!text.empty()) room += field_overhead + text.size();
   }
   if (what.ending) room += field_overhead + what.ending->size();

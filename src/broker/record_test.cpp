@@ -104,7 +104,8 @@ TEST(RecordTest, KeepsANewerFormatAsItIs) {
 
 // Promise 9.
 TEST(RecordTest, CallsAnythingElseGarbage) {
-  for (const std::string_view bytes : {std::string_view{}, std::string_view{"\0abc", 4}, std::string_view{"\1"}, std::string_view{"\1\xff\xff"}}) {
+  for (const std::string_view bytes :
+       {std::string_view{}, std::string_view{"\0abc", 4}, std::string_view{"\1"}, std::string_view{"\1\xff\xff"}}) {
     EXPECT_EQ(decode_record(bytes).fit, record_fit::garbage);
   }
   const std::string sound = encoded(full());
@@ -121,7 +122,8 @@ TEST(RecordTest, SurvivesAnyDamage) {
   const std::string sound = encoded(full());
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = sound.substr(0, random() % (sound.size() + 1));
-    for (std::size_t flips = random() % 4; flips > 0 && !bytes.empty(); --flips) bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (std::size_t flips = random() % 4; flips > 0 && !bytes.empty(); --flips)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
     const record r = decode_record(bytes);
     (void)decode_headers(r.raw_headers);
     (void)decode_failures(r.raw_errors);
@@ -134,7 +136,8 @@ TEST(RecordTest, SurvivesAnyDamage) {
 }
 
 TEST(RecordTest, ReadsBackHeaders) {
-  const std::vector<header> headers{{.name = "tenant", .value = "a"}, {.name = "trace", .value = std::string_view{"\0\xff", 2}}, {.name = "e", .value = ""}};
+  const std::vector<header> headers{
+      {.name = "tenant", .value = "a"}, {.name = "trace", .value = std::string_view{"\0\xff", 2}}, {.name = "e", .value = ""}};
   std::string raw;
   encode_headers(headers, raw);
   EXPECT_EQ(decode_headers(raw), headers);

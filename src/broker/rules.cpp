@@ -46,11 +46,15 @@ std::string loss_reason(const record& job) {
 
 std::chrono::milliseconds kept_for(job_state end, const record& job) noexcept {
   switch (end) {
-    case job_state::completed: return std::max(job.retention, job.keep_result);
-    case job_state::dead: return std::max(dead_kept_for, job.keep_result);
+    case job_state::completed:
+      return std::max(job.retention, job.keep_result);
+    case job_state::dead:
+      return std::max(dead_kept_for, job.keep_result);
     case job_state::cancelled:
-    case job_state::discarded: return std::max(gone_kept_for, job.keep_result);
-    default: return std::chrono::milliseconds{0};
+    case job_state::discarded:
+      return std::max(gone_kept_for, job.keep_result);
+    default:
+      return std::chrono::milliseconds{0};
   }
 }
 

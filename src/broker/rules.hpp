@@ -29,7 +29,8 @@ inline constexpr std::size_t max_error_text = 4096;
 [[nodiscard]] std::string_view cut_error(std::string_view text) noexcept;
 
 /// Counts a failed attempt in `job` (failures, error history in `scratch`, suspicion cleared). True: that was one too many.
-[[nodiscard]] bool count_failure(record& job, wall_time now, std::string_view worker, std::string_view error, std::string& scratch);
+[[nodiscard]] bool count_failure(record& job, wall_time now, std::string_view worker, std::string_view error,
+                                 std::string& scratch);
 
 /// Counts a lost worker in `job`; `marked` says that the job had been marked as running alone. True: bury it, with
 /// `loss_reason`.

@@ -42,7 +42,9 @@ class traced_consumer final : public consumer {
   traced_consumer(std::unique_ptr<consumer> inner, shared_hook hook) : inner_(std::move(inner)), hook_(std::move(hook)) {}
 
   [[nodiscard]] const std::string& id() const noexcept override { return inner_->id(); }
-  task<void> fetch(std::size_t max, delivery_batch& out) override { return traced(hook_, "consumer.fetch", inner_->fetch(max, out)); }
+  task<void> fetch(std::size_t max, delivery_batch& out) override {
+    return traced(hook_, "consumer.fetch", inner_->fetch(max, out));
+  }
   task<void> settle(std::span<const settlement> what, std::span<settled> out) override {
     return traced(hook_, "consumer.settle", inner_->settle(what, out));
   }

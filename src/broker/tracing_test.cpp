@@ -16,8 +16,9 @@ namespace {
 TEST(TracingTest, TellsBeforeAndAfterEveryCall) {
   ergon::runtime rt{{.threads = 1}};
   std::vector<std::string> calls;
-  auto b = traced_broker(open_memory(parse_url("memory:traced"), {.runtime = &rt}),
-                         [&](std::string_view call, trace_point at) { calls.push_back(std::string{call} + (at == trace_point::before ? "<" : ">")); });
+  auto b = traced_broker(open_memory(parse_url("memory:traced"), {.runtime = &rt}), [&](std::string_view call, trace_point at) {
+    calls.push_back(std::string{call} + (at == trace_point::before ? "<" : ">"));
+  });
   const new_job job{.kind = "k"};
   enqueued out;
   rt.block_on(b->enqueue({&job, 1}, {&out, 1}));
@@ -30,9 +31,9 @@ TEST(TracingTest, TellsBeforeAndAfterEveryCall) {
   EXPECT_EQ(said, settled::yes);
   EXPECT_THROW(rt.block_on(b->cancel("nothing")), error);
   rt.block_on(c->leave());
-  EXPECT_EQ(calls, (std::vector<std::string>{"broker.enqueue<", "broker.enqueue>", "broker.join<", "broker.join>", "consumer.fetch<", "consumer.fetch>",
-                                             "consumer.settle<", "consumer.settle>", "broker.cancel<", "broker.cancel>", "consumer.leave<",
-                                             "consumer.leave>"}));
+  EXPECT_EQ(calls, (std::vector<std::string>{"broker.enqueue<", "broker.enqueue>", "broker.join<", "broker.join>",
+                                             "consumer.fetch<", "consumer.fetch>", "consumer.settle<", "consumer.settle>",
+                                             "broker.cancel<", "broker.cancel>", "consumer.leave<", "consumer.leave>"}));
 }
 
 TEST(TracingTest, WhatTheHookThrowsBeforeACallStopsIt) {

@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <ostream>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <ergon/base/error.hpp>
+#include <ergon/base/text.hpp>
 
 #include "cli/command.hpp"
-#include "cli/text.hpp"
 
 #ifndef ERGON_VERSION
 #define ERGON_VERSION "0.1.0"
@@ -60,41 +61,68 @@ void set_up(CLI::App& app, command& cmd) {
   add_worker(app, cmd);
 }
 
-/// The text of the verb that was reached, or of the whole.
-std::string help_of(const CLI::App& app) {
-  const CLI::App* deepest = &app;
-  std::string path = app.get_name();
-  while (true) {
-    const auto reached = deepest->get_subcommands();
-    if (reached.empty()) break;
-    deepest = reached.front();
-    path += ' ' + deepest->get_name();
+/// The verb, or the noun, that the parser reached, and its name with the names before it.
+struct reached {
+  const CLI::App* where = nullptr;
+  std::string path;
+};
+reached reached_by(const CLI::App& app) {
+  reached deepest{&app, app.get_name()};
+  for (auto below = app.get_subcommands(); !below.empty(); below = deepest.where->get_subcommands()) {
+    deepest.where = below.front();
+    deepest.path += ' ' + deepest.where->get_name();
   }
-  return deepest->help(deepest == &app ? std::string{} : path.substr(0, path.rfind(' ')));
+  return deepest;
 }
 
-int parse_and_run(CLI::App& app, std::span<const char* const> argv, command& cmd, std::ostream& out, std::ostream& err) {
+std::string help_of(const CLI::App& app) {
+  const reached here = reached_by(app);
+  const std::size_t last = here.path.rfind(' ');
+  return here.where->help(last == std::string::npos ? std::string{} : here.path.substr(0, last));
+}
+
+/// Where a verb is missing, the parser says neither of what nor which there are.
+std::string text_of(const CLI::RequiredError& e, const CLI::App& app) {
+  const reached here = reached_by(app);
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : here.where->get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  if (verbs.empty()) return e.what();
+  const std::vector<std::string> words = app.remaining(true);
+  if (words.empty()) return fmt::format("'{}' needs one of {}", here.path, fmt::join(verbs, ", "));
+  return fmt::format("'{}' knows no {}; it needs one of {}", here.path, ergon::quoted(words.front()), fmt::join(verbs, ", "));
+}
+
+void parse(CLI::App& app, std::span<const char* const> argv) {
+  // CLI11 takes them last first.
+  std::vector<std::string> words(argv.begin() + 1, argv.end());
+  std::ranges::reverse(words);
+  app.parse(std::move(words));
+}
+
+int parse_and_run(CLI::App& app, std::span<const char* const> argv, command& cmd) {
   try {
-    // CLI11 takes them last first.
-    std::vector<std::string> words(argv.begin() + 1, argv.end());
-    std::ranges::reverse(words);
-    app.parse(std::move(words));
+    parse(app, argv);
+    return cmd.chosen();
   } catch (const CLI::CallForHelp&) {
-    out << help_of(app);
+    cmd.out << help_of(app);
     return exit_ok;
   } catch (const CLI::CallForVersion&) {
-    out << "ergon " ERGON_VERSION "\n";
+    cmd.out << "ergon " ERGON_VERSION "\n";
     return exit_ok;
   } catch (const CLI::RequiredError& e) {
     if (argv.size() < 2) {
-      err << help_of(app);
+      cmd.err << help_of(app);
       return exit_usage;
     }
-    throw usage_error(e.what());
+    cmd.note(text_of(e, app));
   } catch (const CLI::ParseError& e) {
-    throw usage_error(e.what());
+    cmd.note(e.what());
+  } catch (const usage_error& e) {
+    cmd.note(e.what());
   }
-  return cmd.chosen();
+  cmd.err << fmt::format("Try '{} --help'.\n", reached_by(app).path);
+  return exit_usage;
 }
 
 }  // namespace
@@ -105,10 +133,7 @@ int run_cli(std::span<const char* const> argv, std::ostream& out, std::ostream& 
     command cmd(around, out, err);
     CLI::App app("Durable jobs: put them in, look at them, act on them.");
     set_up(app, cmd);
-    code = parse_and_run(app, argv, cmd, out, err);
-  } catch (const usage_error& e) {
-    err << "ergon: " << e.what() << "\nTry 'ergon --help'.\n";
-    return exit_usage;
+    code = parse_and_run(app, argv, cmd);
   } catch (const error& e) {
     err << "ergon: " << e.what() << '\n';
     return is_usage(e.reason()) ? exit_usage : exit_failed;

@@ -213,13 +213,15 @@ void print_bytes(command& cmd, std::string_view title, std::string_view bytes) {
   if (bytes.size() > most) cmd.out << fmt::format("  … and {} bytes more: --json prints all\n", bytes.size() - most);
 }
 
+std::string to_the_second(wall_time at) { return format_time(std::chrono::floor<std::chrono::seconds>(at)); }
+
 void print_job(command& cmd, const job_info& job) {
   const wall_time now = cmd.now();
   const auto line = [&](std::string_view name, std::string_view value) {
     if (!value.empty()) cmd.out << cmd.look().paint(hue::dim, fmt::format("{:<12}", name)) << value << '\n';
   };
   const auto moment = [&](std::string_view name, std::optional<wall_time> at) {
-    if (at) line(name, fmt::format("{} ({})", format_time(*at), *at <= now ? age(now - *at) + " ago" : "in " + age(*at - now)));
+    if (at) line(name, fmt::format("{} ({})", to_the_second(*at), *at <= now ? age(now - *at) + " ago" : "in " + age(*at - now)));
   };
   const auto span = [&](std::string_view name, std::chrono::milliseconds length) {
     if (length.count() > 0) line(name, format_duration(length));

@@ -49,10 +49,10 @@ TEST(RetryPolicyTest, WaitsTheSameWhereItIsFixed) {
 }
 
 TEST(RetryPolicyTest, RefusesAbsurdNumbers) {
-  EXPECT_THROW(exponential_backoff({.base = -1s}), error);
-  EXPECT_THROW(exponential_backoff({.factor = 0.5}), error);
-  EXPECT_THROW(exponential_backoff({.factor = __builtin_nan("")}), error);
-  EXPECT_THROW(fixed_backoff(-1ns), error);
+  EXPECT_THROW(static_cast<void>(exponential_backoff({.base = -1s})), error);
+  EXPECT_THROW(static_cast<void>(exponential_backoff({.factor = 0.5})), error);
+  EXPECT_THROW(static_cast<void>(exponential_backoff({.factor = __builtin_nan("")})), error);
+  EXPECT_THROW(static_cast<void>(fixed_backoff(-1ns)), error);
 }
 
 }  // namespace

@@ -160,9 +160,25 @@ TEST(TestKitTest, Promise8StopsAHandlerWhoseJobIsCancelledAndNeverRetriesIt) {
   EXPECT_EQ(kit.worker().health().running, 0U);
 }
 
+TEST(TestKitTest, Promise12BuriesAKindThatNobodyHandledForADay) {
+  test_kit kit;
+  kit.handle([](const kit_add&) -> task<void> { co_return; });
+  // Due after two days: the day counts from when a worker first saw it.
+  const auto id = kit.run(kit.jobs().enqueue_raw("kit:unknown", "{}", {.process_in = 48h})).id;
+  kit.advance(48h);
+  EXPECT_EQ(kit.state(id), job_state::retry);
+  kit.advance(23h);
+  EXPECT_EQ(kit.state(id), job_state::retry);
+  EXPECT_EQ(kit.job(id).failures, 0U);
+  EXPECT_FALSE(kit.worker().health().healthy());
+  kit.advance(2h);
+  EXPECT_EQ(kit.state(id), job_state::dead);
+  EXPECT_EQ(kit.job(id).errors.back().error, "no worker had a handler for the kind \"kit:unknown\" for 1d");
+}
+
 TEST(TestKitTest, TellsWhatIsNotThere) {
   test_kit kit;
-  EXPECT_EQ(reason_of([&] { kit.job("nothing"); }), errc::not_found);
+  EXPECT_EQ(reason_of([&] { static_cast<void>(kit.job("nothing")); }), errc::not_found);
 }
 
 TEST(TestKitTest, HandsBackWhatRunsWhenItIsShutDown) {

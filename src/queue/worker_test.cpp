@@ -1,19 +1,26 @@
 // What a worker says about its jobs, to a broker that the test plays. Time is the test's; see testing_test.cpp for whole lives on a
 // real store.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <boost/describe/class.hpp>
 
 #include <ergon/base/error.hpp>
 #include <ergon/queue/queue.hpp>
+#include <ergon/runtime/completion.hpp>
 #include <ergon/runtime/event.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/sleep.hpp>
@@ -417,7 +424,6 @@ TEST_F(WorkerTest, GivesUpAJobWhoseHandlerIgnoresItsTimeLimitAndShowsTheHandler)
     // Deaf: the cancel ends this wait, and it waits again elsewhere.
     co_await as_result(sleep_for(1h));
     completion done;
-    struct waiter : detail::join_waiter {};
     auto* const pointer = &done;
     auto watch = spawn([](event& on, completion* what) -> task<void> {
       co_await on.wait();
@@ -663,19 +669,79 @@ TEST_F(WorkerTest, Promise4KeepsOtherWorkersOfTheProcessStillWhileASuspectRuns) 
   EXPECT_TRUE(other_serving.done());
 }
 
-TEST_F(WorkerTest, HandsBackWhatHasNotStartedForASecond) {
+TEST_F(WorkerTest, HoldsNoMoreThanItRunsWhereHandlersAreSlowerThanAFetch) {
+  make({.concurrency = 2}).handle([](const worker_ping&) -> task<void> { co_await sleep_for(1s); });
+  for (int i = 0; i < 20; ++i) store_->deliver({.kind = "worker_ping"});
+  start();
+  for (int i = 0; i < 5; ++i) pass(1s);
+  EXPECT_EQ(worker_->health().running, 2U);
+  EXPECT_EQ(worker_->health().waiting, 0U);
+  for (const std::size_t asked : store_->fetches()) EXPECT_LE(asked, 2U);
+}
+
+TEST_F(WorkerTest, FetchesAheadWhileHandlersAreFastAndHandsBackWhatHasNotStartedForASecond) {
   make({.concurrency = 1}).handle([](const worker_ping& job) -> task<void> {
     if (job.n == 1) co_await sleep_for(1h);
   });
+  // A fetch takes a millisecond, a handler nothing.
+  store_->on_call([this](std::string_view what, auto) {
+    if (what == "fetch") clock_.advance(1ms);
+  });
+  for (int i = 0; i < 10; ++i) store_->deliver({.kind = "worker_ping"});
   start();
-  // Quick handlers let the worker fetch ahead; the clock stands still, so a fetch takes no time either: force it.
-  // (With a clock that stands still nothing is ever faster than a fetch, and so nothing waits unstarted.)
-  store_->deliver({.kind = "worker_ping", .payload = R"({"n":1})"});
-  const auto second = store_->deliver({.kind = "worker_ping"});
+  EXPECT_EQ(store_->ends().size(), 10U);
+  EXPECT_GT(store_->fetches().back(), 1U);
+  const auto slow = store_->deliver({.kind = "worker_ping", .payload = R"({"n":1})"});
+  std::vector<std::uint64_t> behind;
+  for (int i = 0; i < 5; ++i) behind.push_back(store_->deliver({.kind = "worker_ping"}));
   settle();
   EXPECT_EQ(worker_->health().running, 1U);
+  EXPECT_EQ(worker_->health().waiting, 5U);
+  pass(999ms);
+  EXPECT_EQ(store_->ends().size(), 10U);
+  pass(1ms);
+  for (const auto job : behind) {
+    EXPECT_EQ(end_of(job).how, verdict::hand_back);
+    EXPECT_EQ(end_of(job).delay, 0s);
+  }
   EXPECT_EQ(worker_->health().waiting, 0U);
-  EXPECT_FALSE(store_->end_of(second).has_value());
+  EXPECT_FALSE(store_->end_of(slow).has_value());
+  const std::size_t fetches = store_->fetches().size();
+  store_->deliver({.kind = "worker_ping"});
+  settle();
+  EXPECT_EQ(store_->fetches().size(), fetches) << "nothing is taken while the one place is taken";
+}
+
+TEST_F(WorkerTest, RunsUntilASignalAndEndsAtOnceAtTheSecond) {
+  std::atomic<bool> running{false};
+  make({.shutdown_grace = 1h}).handle([&running](const worker_ping&) -> task<void> {
+    running = true;
+    co_await sleep_for(2h);
+  });
+  const auto job = store_->deliver({.kind = "worker_ping"});
+  std::thread blocked{[this] { worker_->run(); }};
+  wait_until([&] { return running.load(); });
+  EXPECT_TRUE(worker_->health().ready);
+  ::kill(::getpid(), SIGTERM);
+  wait_until([&] { return !worker_->health().ready; });
+  EXPECT_FALSE(store_->end_of(job).has_value());
+  ::kill(::getpid(), SIGINT);
+  wait_until([&] { return store_->end_of(job).has_value(); });
+  EXPECT_EQ(end_of(job).how, verdict::hand_back);
+  blocked.join();
+  EXPECT_EQ(store_->story().back(), "leave");
+}
+
+TEST_F(WorkerTest, RunLeavesSignalsAloneWhereItIsGivenAToken) {
+  make().handle([](const worker_ping&) -> task<void> { co_return; });
+  std::jthread blocked{[this](std::stop_token stop) { worker_->run(stop); }};
+  wait_until([&] { return worker_->health().ready; });
+  struct sigaction action {};
+  ASSERT_EQ(::sigaction(SIGINT, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
+  blocked.request_stop();
+  blocked.join();
+  EXPECT_EQ(store_->story().back(), "leave");
 }
 
 TEST_F(WorkerTest, BacksOffWithoutBurningTheCpuWhileTheStoreIsAwayAndSaysSo) {
@@ -862,6 +928,7 @@ TEST_F(WorkerTest, HandsBackUncountedWhatOutlivesTheGraceTime) {
   const auto job = store_->deliver({.kind = "worker_ping"});
   start();
   worker_->stop();
+  settle();
   pass(24s);
   EXPECT_FALSE(serving_.done());
   EXPECT_FALSE(unwound);
@@ -879,6 +946,7 @@ TEST_F(WorkerTest, EndsAtOnceAtTheSecondRequest) {
   const auto job = store_->deliver({.kind = "worker_ping"});
   start();
   worker_->stop();
+  settle();
   pass(1s);
   EXPECT_FALSE(serving_.done());
   worker_->stop();

@@ -13,8 +13,9 @@ namespace detail {
 std::shared_ptr<blocking_executor> executor_for(task_root& root) {
   auto executor = root.home().blocking();
   if (executor == nullptr) {
-    throw error(errc::invalid_argument,
-                "blocking: this runtime has no executor; install a pool (ergon::install_pool, or runtime::set_blocking_executor)");
+    throw error(
+        errc::invalid_argument,
+        "blocking: this runtime has no executor; install a pool (ergon::install_pool, or runtime::set_blocking_executor)");
   }
   return executor;
 }

@@ -279,13 +279,14 @@ TEST(CancelTest, RacesWithASleep) {
 }
 
 TEST(CancelTest, RacesWithAJoin) {
-  race([] {
-    return []() -> task<void> {
-      auto child = spawn([]() -> task<void> { co_await yield(); }());
-      co_await child;
-    }();
-  },
-       [] {});
+  race(
+      [] {
+        return []() -> task<void> {
+          auto child = spawn([]() -> task<void> { co_await yield(); }());
+          co_await child;
+        }();
+      },
+      [] {});
 }
 
 TEST(CancelTest, RacesWithATimeout) {
@@ -293,32 +294,34 @@ TEST(CancelTest, RacesWithATimeout) {
 }
 
 TEST(CancelTest, RacesWithAGroup) {
-  race([] {
-    return with_group([](task_group& g) -> task<void> {
-      for (int i = 0; i < 4; ++i) {
-        g.spawn([]() -> task<void> { co_await sleep_for(10us); }());
-      }
-      co_await yield();
-    });
-  },
-       [] {});
+  race(
+      [] {
+        return with_group([](task_group& g) -> task<void> {
+          for (int i = 0; i < 4; ++i) {
+            g.spawn([]() -> task<void> { co_await sleep_for(10us); }());
+          }
+          co_await yield();
+        });
+      },
+      [] {});
 }
 
 TEST(CancelTest, RacesWithAChannelAndLosesNoValue) {
   channel<int> c{4};
   std::atomic<int> received{0};
   int sent = 0;
-  race([&] {
-    return [](channel<int>& c, std::atomic<int>& received) -> task<void> {
-      if (co_await c.receive()) {
-        ++received;
-      }
-    }(c, received);
-  },
-       [&] {
-         int value = 1;
-         sent += c.try_send(value) ? 1 : 0;
-       });
+  race(
+      [&] {
+        return [](channel<int>& c, std::atomic<int>& received) -> task<void> {
+          if (co_await c.receive()) {
+            ++received;
+          }
+        }(c, received);
+      },
+      [&] {
+        int value = 1;
+        sent += c.try_send(value) ? 1 : 0;
+      });
   EXPECT_EQ(received.load() + static_cast<int>(c.size()), sent);
 }
 

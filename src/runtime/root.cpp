@@ -234,11 +234,11 @@ void root_list::cancel_all() noexcept {
   } while (count == batch);
 }
 
-join_operation::join_operation(task_root& target) noexcept : target_(&target) {
-  joined = [](join_waiter& self, task_root&) noexcept { static_cast<join_operation&>(self).wake(); };
+join_wait::join_wait(task_root& target) noexcept : target_(&target) {
+  joined = [](join_waiter& self, task_root&) noexcept { static_cast<join_wait&>(self).wake(); };
 }
-bool join_operation::arm() noexcept { return target_->set_joiner(*this); }
-bool join_operation::disarm() noexcept { return target_->clear_joiner(*this); }
+bool join_wait::arm() noexcept { return target_->set_joiner(*this); }
+bool join_wait::disarm() noexcept { return target_->clear_joiner(*this); }
 
 void launch_owned(task_root& child) noexcept { child.home().launch_owned(child); }
 
@@ -323,8 +323,6 @@ bool completion::begin(detail::promise_base& leaf) noexcept {
   return state_.compare_exchange_strong(expected, waiting_, std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-void completion::go_on(work& self) noexcept {
-  detail::resume_chain(static_cast<completion&>(self).leaf_->handle());
-}
+void completion::go_on(work& self) noexcept { detail::resume_chain(static_cast<completion&>(self).leaf_->handle()); }
 
 }  // namespace ergon

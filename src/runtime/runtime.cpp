@@ -57,7 +57,8 @@ void runtime::launch(detail::task_root& root) { scheduler_->launch(root); }
 
 void runtime::check_may_block() const {
   if (scheduler_->is_own_thread()) {
-    throw error(errc::invalid_argument, "block_on was called on a thread of the same runtime, which it would block: use co_await");
+    throw error(errc::invalid_argument,
+                "block_on was called on a thread of the same runtime, which it would block: use co_await");
   }
 }
 

@@ -77,9 +77,7 @@ TEST(RuntimeTest, RefusesToBlockItsOwnThread) {
   EXPECT_EQ(runtime::current(), nullptr);
 }
 
-TEST(RuntimeTest, RefusesAnAbsurdNumberOfThreads) {
-  EXPECT_THROW(runtime({.threads = 100'000}), error);
-}
+TEST(RuntimeTest, RefusesAnAbsurdNumberOfThreads) { EXPECT_THROW(runtime({.threads = 100'000}), error); }
 
 TEST(RuntimeTest, RunsOneDefaultRuntimePerProcess) {
   EXPECT_EQ(block_on(just(2)), 2);
@@ -214,6 +212,23 @@ TEST(RuntimeTest, SharesManyTasksBetweenItsWorkers) {
     }
   }(on_others));
   EXPECT_GE(on_others.load(), 1);
+}
+
+TEST(RuntimeTest, TakesALoneTaskFromBehindOneThatComputes) {
+  runtime rt{{.threads = 2}};
+  for (int round = 0; round < 20; ++round) {
+    rt.block_on([]() -> task<void> {
+      std::atomic<bool> ran{false};
+      auto child = spawn([](std::atomic<bool>& ran) -> task<void> {
+        ran.store(true);
+        co_return;
+      }(ran));
+      while (!ran.load()) {
+        std::this_thread::yield();
+      }
+      co_await child;
+    }());
+  }
 }
 
 TEST(RuntimeTest, UsesNoProcessorTimeWhileIdle) {

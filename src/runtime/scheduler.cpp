@@ -19,6 +19,8 @@ constexpr std::size_t steal_limit = 64;
 // So often between two items a worker looks at the timers; a power of two.
 constexpr unsigned timer_interval = 32;
 
+constexpr std::chrono::milliseconds watch_interval{1};
+
 constexpr std::int64_t never = steady_time::max().time_since_epoch().count();
 
 constinit thread_local void* this_worker = nullptr;
@@ -77,8 +79,13 @@ runtime* scheduler::current_runtime() noexcept {
 
 void scheduler::push(work& item) noexcept {
   if (worker* const self = own_worker()) [[likely]] {
-    if (self->queue.push(item) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
-      wake_one();
+    std::size_t const queued = self->queue.push(item);
+    if (idle_count_.load(std::memory_order_relaxed) != 0) {
+      if (queued > 1) {
+        wake_one();
+      } else if (!lone_push_.load(std::memory_order_relaxed)) {
+        ask_for_watcher();
+      }
     }
     return;
   }
@@ -102,9 +109,11 @@ scheduler::worker* scheduler::take_idle() noexcept {
     return nullptr;
   }
   std::lock_guard const guard(idle_lock_);
-  if (idle_.empty()) {
-    return nullptr;
-  }
+  return idle_.empty() ? nullptr : choose_idle();
+}
+
+// Under `idle_lock_`, with one there.
+scheduler::worker* scheduler::choose_idle() noexcept {
   // The youngest has the warmest caches; the timekeeper comes last.
   auto chosen = idle_.end() - 1;
   if (*chosen == timekeeper_ && idle_.size() > 1) {
@@ -122,6 +131,11 @@ void scheduler::leave_idle(worker& self) noexcept {
     idle_.erase(at);
     idle_count_.store(idle_.size(), std::memory_order_relaxed);
   }
+  if (self.watches && self.word.load(std::memory_order_relaxed) == for_work) {
+    self.watches = false;
+    someone_watches_ = false;
+    lone_push_.store(false, std::memory_order_relaxed);
+  }
   if (timekeeper_ == &self) {
     timekeeper_ = nullptr;
     self.kept_time = true;
@@ -129,14 +143,69 @@ void scheduler::leave_idle(worker& self) noexcept {
   }
 }
 
-void scheduler::rouse(worker& sleeper) noexcept {
-  sleeper.word.store(1, std::memory_order_release);
+void scheduler::rouse(worker& sleeper, std::uint32_t why) noexcept {
+  sleeper.word.store(why, std::memory_order_release);
   futex_wake(sleeper.word, 1);
 }
 
 void scheduler::wake_one() noexcept {
   if (worker* const sleeper = take_idle()) {
     rouse(*sleeper);
+  }
+}
+
+void scheduler::ask_for_watcher() noexcept {
+  worker* watcher = nullptr;
+  {
+    std::lock_guard const guard(idle_lock_);
+    lone_push_.store(true, std::memory_order_relaxed);
+    if (someone_watches_ || idle_.empty()) {
+      return;
+    }
+    watcher = choose_idle();
+    watcher->watches = true;
+    someone_watches_ = true;
+  }
+  rouse(*watcher, to_watch);
+}
+
+// One look of the watcher. The flag is cleared before the look at the queues, so a push that comes too late for the look, and took
+// the queue's lock after it, finds the flag cleared and sets it again.
+work* scheduler::steal_stuck(worker& self) noexcept {
+  {
+    std::lock_guard const guard(idle_lock_);
+    lone_push_.store(false, std::memory_order_relaxed);
+  }
+  bool something = false;
+  for (auto& other : workers_) {
+    if (other->queue.empty()) {
+      continue;
+    }
+    something = true;
+    std::uint32_t const turns = other->turns.load(std::memory_order_relaxed);
+    if (std::exchange(other->turns_seen, turns) != turns) {
+      continue;
+    }
+    if (work* const item = take_from(*other, self)) {
+      return item;
+    }
+  }
+  if (!something) {
+    std::lock_guard const guard(idle_lock_);
+    if (!lone_push_.load(std::memory_order_relaxed)) {
+      self.watches = false;
+      someone_watches_ = false;
+    }
+  }
+  return nullptr;
+}
+
+void scheduler::end_watch(worker& self) noexcept {
+  if (self.watches) {
+    std::lock_guard const guard(idle_lock_);
+    self.watches = false;
+    someone_watches_ = false;
+    lone_push_.store(false, std::memory_order_relaxed);
   }
 }
 
@@ -157,6 +226,7 @@ void scheduler::work_until_stopped(worker& self) noexcept {
         return;
       }
     }
+    self.turns.store(self.turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     item->run(*item);
   }
 }
@@ -167,9 +237,10 @@ work* scheduler::next(worker& self) noexcept {
     fire_due();
     work* item = self.queue.pop();
     if (item == nullptr) {
-      item = steal(self);
+      item = self.watches ? steal_stuck(self) : steal(self);
     }
     if (item != nullptr) {
+      end_watch(self);
       if (std::exchange(self.kept_time, false) && timers_.earliest_hint() != steady_time::max()) {
         // What it found may take long: an idle worker takes the watch over.
         wake_one();
@@ -183,21 +254,28 @@ work* scheduler::next(worker& self) noexcept {
   }
 }
 
+// Takes half of the victim's queue: the first item is the result, the rest goes into the own queue.
+work* scheduler::take_from(worker& victim, worker& self) noexcept {
+  work_chain taken = victim.queue.steal(steal_limit);
+  if (taken.size == 0) {
+    return nullptr;
+  }
+  work* const first = taken.first;
+  if (taken.size > 1) {
+    taken.first = first->next;
+    --taken.size;
+    if (self.queue.push(taken) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
+      wake_one();
+    }
+  }
+  return first;
+}
+
 work* scheduler::steal(worker& self) noexcept {
   for (std::size_t i = 1; i < workers_.size(); ++i) {
-    work_chain taken = workers_[(self.index + i) % workers_.size()]->queue.steal(steal_limit);
-    if (taken.size == 0) {
-      continue;
+    if (work* const item = take_from(*workers_[(self.index + i) % workers_.size()], self)) {
+      return item;
     }
-    work* const first = taken.first;
-    if (taken.size > 1) {
-      taken.first = first->next;
-      --taken.size;
-      if (self.queue.push(taken) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
-        wake_one();
-      }
-    }
-    return first;
   }
   return nullptr;
 }
@@ -212,7 +290,8 @@ void scheduler::park(worker& self) noexcept {
     all_idle = idle_.size() == workers_.size();
   }
   steady_time until = steady_time::max();
-  bool stay_awake = anything_queued() || stop_.load(std::memory_order_acquire);
+  // What stands in a queue is not the watcher's until it is stuck.
+  bool stay_awake = (!self.watches && anything_queued()) || stop_.load(std::memory_order_acquire);
   if (!stay_awake) {
     steady_time const due = timers_.earliest();
     if (due != steady_time::max()) {
@@ -237,6 +316,9 @@ void scheduler::park(worker& self) noexcept {
         settled_.fetch_add(1, std::memory_order_release);
         futex_wake(settled_, 1'000'000);
       }
+    }
+    if (self.watches) {
+      until = std::min(until, time_after(ergon::clock::system().steady(), watch_interval));
     }
     futex_wait(self.word, 0, until);
   }
@@ -286,8 +368,10 @@ void scheduler::launch(task_root& root) {
   worker* const self = own_worker();
   root_list& list = self != nullptr ? self->tasks : tasks_from_outside_;
   bool late = false;
-  // From outside the runtime may end as soon as the task has.
-  visitors_.fetch_add(self == nullptr ? 1 : 0, std::memory_order_relaxed);
+  if (self == nullptr) {
+    // From outside the runtime may end as soon as the task has.
+    visitors_.fetch_add(1, std::memory_order_relaxed);
+  }
   {
     std::lock_guard const guard(list.lock);
     if (!closed_) {
@@ -305,7 +389,9 @@ void scheduler::launch(task_root& root) {
     }
     push(root);
   }
-  visitors_.fetch_sub(self == nullptr ? 1 : 0, std::memory_order_release);
+  if (self == nullptr) {
+    visitors_.fetch_sub(1, std::memory_order_release);
+  }
   if (refused) {
     root.outermost_->handle().destroy();
     throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
@@ -372,7 +458,9 @@ void scheduler::stop_workers() noexcept {
     rouse(*sleeper);
   }
   // A worker that enters the idle list from here on sees `stop_`: both pass through `idle_lock_`.
-  { std::lock_guard const guard(idle_lock_); }
+  {
+    std::lock_guard const guard(idle_lock_);
+  }
   while (worker* const sleeper = take_idle()) {
     rouse(*sleeper);
   }

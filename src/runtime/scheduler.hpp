@@ -12,7 +12,10 @@
 //   they pushed may end the last task while they still look for an idle worker.
 //
 // A worker's own push wakes nobody while the queue holds only that item: the worker itself comes to it next, and a chain of tasks
-// that wake each other stays on one thread. Two or more wake an idle worker, one for each push.
+// that wake each other stays on one thread. Two or more wake an idle worker, one for each push. So that a lone item does not
+// wait behind a task that computes for long, such a push makes one idle worker the watcher: it looks every millisecond, takes what
+// stands in the queue of a worker that has begun nothing new since the last look, and stops watching when a look finds all
+// queues empty and no such push has happened. While nothing happens nobody watches.
 #pragma once
 
 #include <array>
@@ -75,13 +78,19 @@ class scheduler {
     std::size_t index;
     run_queue queue;
     root_list tasks;
-    // 0 while asleep or about to be, 1 once somebody wants it awake.
+    // 0 while asleep or about to be; then why it was woken: `for_work` or `to_watch`.
     std::atomic<std::uint32_t> word{0};
     // Only the worker writes them.
     std::atomic<std::uint64_t> started{0};
     std::atomic<std::uint64_t> finished{0};
     // It was the one that watched the timers when it last woke. The worker's own.
     bool kept_time = false;
+    // Written under `idle_lock_`, by others only while it is idle.
+    bool watches = false;
+    // Items begun. Only the worker writes it.
+    std::atomic<std::uint32_t> turns{0};
+    // The watcher's own: `turns` of this worker at the last look.
+    std::uint32_t turns_seen = 0;
     std::thread thread;
   };
 
@@ -94,8 +103,15 @@ class scheduler {
 
   void push_from_outside(work& item) noexcept;
   worker* take_idle() noexcept;
+  worker* choose_idle() noexcept;
   void leave_idle(worker& self) noexcept;
-  void rouse(worker& sleeper) noexcept;
+  static constexpr std::uint32_t for_work = 1;
+  static constexpr std::uint32_t to_watch = 2;
+  void rouse(worker& sleeper, std::uint32_t why = for_work) noexcept;
+  void ask_for_watcher() noexcept;
+  work* steal_stuck(worker& self) noexcept;
+  void end_watch(worker& self) noexcept;
+  work* take_from(worker& victim, worker& self) noexcept;
   void wake_one() noexcept;
   [[nodiscard]] bool anything_queued() noexcept;
 
@@ -112,6 +128,9 @@ class scheduler {
   std::vector<worker*> idle_;
   worker* timekeeper_ = nullptr;
   bool someone_settles_ = false;
+  bool someone_watches_ = false;
+  // Written under the lock, read by pushes without it: a lone item was queued since the watcher began its look.
+  std::atomic<bool> lone_push_{false};
   std::atomic<std::uint32_t> settled_{0};
   std::atomic<std::size_t> idle_count_{0};
   std::atomic<std::int64_t> watched_until_{0};

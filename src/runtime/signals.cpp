@@ -132,6 +132,8 @@ struct hub {
   void add_listener(int signal) {
     auto const at = static_cast<std::size_t>(signal);
     if (listeners[at] == 0) {
+      // One that came for the last listener and met nobody is not ours.
+      arrived[at].store(false, std::memory_order_relaxed);
       struct sigaction action{};
       action.sa_handler = &on_signal;
       action.sa_flags = SA_RESTART;
@@ -213,8 +215,8 @@ bool signal_set::wait_operation::disarm() noexcept {
 
 task<int> wait_signal(std::initializer_list<int> signals) {
   // The list's array ends with the caller's expression: what is needed of it goes into the frame before the first suspension.
-  return [](std::unique_ptr<signal_set> set) -> task<int> { co_return co_await set->wait(); }(
-             std::make_unique<signal_set>(signals));
+  return
+      [](std::unique_ptr<signal_set> set) -> task<int> { co_return co_await set->wait(); }(std::make_unique<signal_set>(signals));
 }
 
 }  // namespace ergon

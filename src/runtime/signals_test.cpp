@@ -30,7 +30,9 @@ TEST(SignalsTest, PutsBackTheDispositionThatWasThere) {
   ASSERT_EQ(::sigaction(SIGUSR1, &ours, nullptr), 0);
   {
     signal_set outer{SIGUSR1};
-    { signal_set inner{SIGUSR1, SIGUSR1}; }
+    {
+      signal_set inner{SIGUSR1, SIGUSR1};
+    }
     ::sigaction(SIGUSR1, nullptr, &now);
     EXPECT_NE(now.sa_handler, &before_us);
   }

@@ -164,10 +164,11 @@ TEST(TimeoutTest, GivesTheValueOfWhatEndsInTime) {
   manual_clock clock;
   runtime rt{{.threads = 1, .clock = &clock}};
   EXPECT_EQ(rt.block_on(timeout(1s, []() -> task<int> { co_return 6; }())), 6);
-  EXPECT_THROW(rt.block_on(timeout(1s, []() -> task<int> {
-                 throw std::runtime_error("own");
-                 co_return 6;
-               }())),
+  EXPECT_THROW(rt.block_on(timeout(1s,
+                                   []() -> task<int> {
+                                     throw std::runtime_error("own");
+                                     co_return 6;
+                                   }())),
                std::runtime_error);
 }
 

@@ -65,8 +65,11 @@ void timer_store::take_out(std::size_t place) noexcept {
 }
 
 void timer_store::publish() noexcept {
-  earliest_.store(heap_.empty() ? steady_time::max().time_since_epoch().count() : heap_.front().due,
-                  std::memory_order_relaxed);
+  // A burst of timers gives its memory back.
+  if (heap_.capacity() > 1024 && heap_.size() < heap_.capacity() / 8) {
+    heap_.shrink_to_fit();
+  }
+  earliest_.store(heap_.empty() ? steady_time::max().time_since_epoch().count() : heap_.front().due, std::memory_order_relaxed);
 }
 
 bool timer_store::insert(timer& item, steady_time due) noexcept {
@@ -84,10 +87,6 @@ bool timer_store::remove(timer& item) noexcept {
     return false;
   }
   take_out(item.place);
-  // A burst of timers gives its memory back.
-  if (heap_.capacity() > 1024 && heap_.size() < heap_.capacity() / 8) {
-    heap_.shrink_to_fit();
-  }
   publish();
   return true;
 }

@@ -33,9 +33,7 @@ class timer_store {
     std::int64_t due;
     std::uint64_t order;
     timer* item;
-    bool operator<(const entry& other) const noexcept {
-      return due != other.due ? due < other.due : order < other.order;
-    }
+    bool operator<(const entry& other) const noexcept { return due != other.due ? due < other.due : order < other.order; }
   };
 
   void put(std::size_t place, const entry& what) noexcept;

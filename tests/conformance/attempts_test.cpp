@@ -89,7 +89,8 @@ TEST_P(AttemptConformance, AWokenButCancelledFetchPassesTheJobOn) {
   run(second->leave());
 }
 
-task<void> work_off(consumer* by, std::size_t batch_size, std::atomic<std::size_t>* done, std::multiset<std::string>* seen, std::mutex* guard) {
+task<void> work_off(consumer* by, std::size_t batch_size, std::atomic<std::size_t>* done, std::multiset<std::string>* seen,
+                    std::mutex* guard) {
   delivery_batch batch;
   for (;;) {
     batch.clear();
@@ -189,7 +190,9 @@ TEST_P(AttemptConformance, ARetriedJobComesBackAfterItsBackOff) {
     const taken t = take(*c);
     EXPECT_EQ(t.at(0).failures, attempt);
     EXPECT_EQ(public_id(t.at(0)), id) << "retries are one life";
-    EXPECT_EQ(settle(*c, {.lease = t.at(0).lease, .how = verdict::retry, .text = "error " + std::to_string(attempt), .delay = 10s}), settled::yes);
+    EXPECT_EQ(
+        settle(*c, {.lease = t.at(0).lease, .how = verdict::retry, .text = "error " + std::to_string(attempt), .delay = 10s}),
+        settled::yes);
     const job_info waiting = info(id);
     EXPECT_EQ(waiting.state, job_state::retry);
     EXPECT_EQ(waiting.due, clock.wall() + 10s);
@@ -290,7 +293,7 @@ TEST_P(AttemptConformance, TheHandlerItselfMayCallAJobOff) {
   auto c = join();
   EXPECT_EQ(settle(*c, {.lease = take(*c).at(0).lease, .how = verdict::cancel, .text = "no longer wanted"}), settled::yes);
   EXPECT_EQ(state(id), job_state::cancelled);
-  const job_end end = run(store->wait(id));
+  const job_end end = end_of(id);
   EXPECT_EQ(end.state, job_state::cancelled);
   EXPECT_EQ(end.text, "no longer wanted");
   EXPECT_EQ(totals().cancelled, 1U);
@@ -306,7 +309,7 @@ TEST_P(AttemptConformance, ADeadlineThatPassedDiscardsInsteadOfDelivering) {
   ASSERT_EQ(t.size(), 1U);
   EXPECT_EQ(public_id(t.at(0)), fine);
   EXPECT_EQ(state(late), job_state::discarded);
-  EXPECT_EQ(run(store->wait(late)).state, job_state::discarded);
+  EXPECT_EQ(end_of(late).state, job_state::discarded);
   EXPECT_EQ(totals().discarded, 1U);
   EXPECT_EQ(settle(*c, {.lease = t.at(0).lease, .how = verdict::discard, .text = "too late"}), settled::yes);
   EXPECT_EQ(totals().discarded, 2U);
@@ -315,11 +318,12 @@ TEST_P(AttemptConformance, ADeadlineThatPassedDiscardsInsteadOfDelivering) {
 
 // Promise 3, for each verdict.
 TEST_P(AttemptConformance, AFormerOwnerCanDoNothing) {
-  for (const verdict how : {verdict::complete, verdict::retry, verdict::bury, verdict::hand_back, verdict::discard, verdict::cancel}) {
+  for (const verdict how :
+       {verdict::complete, verdict::retry, verdict::bury, verdict::hand_back, verdict::discard, verdict::cancel}) {
     const std::string id = put({.kind = "k", .max_retries = 0, .keep_result = 1h}).id;
     auto former = join();
     const taken old = take(*former);
-    former->abandon();
+    abandon(*former);
     auto next = join();
     taken now;
     {
@@ -334,11 +338,11 @@ TEST_P(AttemptConformance, AFormerOwnerCanDoNothing) {
       EXPECT_EQ(info(id).worker, next->id());
       EXPECT_EQ(info(id).failures, 0U);
       EXPECT_FALSE(run(former->mark(old.at(0).lease)));
-      // Nor can anybody with a token that is not his.
+      // A token is good in its owner's hands alone.
       EXPECT_EQ(settle(*former, {.lease = now.at(0).lease, .how = how}), settled::lost);
       EXPECT_EQ(complete(*next, now.at(0), "done"), settled::yes);
     }
-    EXPECT_EQ(run(store->wait(id)).text, "done");
+    EXPECT_EQ(end_of(id).text, "done");
     run(next->leave());
   }
 }
@@ -402,7 +406,7 @@ TEST_P(AttemptConformance, AnAbandonedWorkersJobsAreTakenOver) {
 TEST_P(AttemptConformance, ADestroyedConsumerIsADeadOne) {
   put({.kind = "k"});
   {
-    auto dead = join();
+    auto dead = run(store->join({.queues = {{.name = "default"}}}));
     (void)take(*dead);
   }
   auto c = join();
@@ -417,10 +421,7 @@ TEST_P(AttemptConformance, ALivingWorkersLeasesDoNotRunOut) {
   auto other = join();
   const upkeep keeps{rt, *other};
   const upkeep own{rt, *c};
-  for (int i = 0; i < 120; ++i) {
-    clock.advance(1s);
-    (void)run(store->queues());
-  }
+  pass(120s);
   EXPECT_EQ(counts().active, 1U);
   EXPECT_EQ(complete(*c, t.at(0)), settled::yes);
 }
@@ -449,7 +450,7 @@ TEST_P(AttemptConformance, ACrasherCostsFourWorkersAndItsNeighboursLive) {
   EXPECT_EQ(state(crasher), job_state::dead);
   EXPECT_EQ(info(crasher).losses, 4U);
   ASSERT_FALSE(info(crasher).errors.empty());
-  const job_end end = run(store->wait(crasher));
+  const job_end end = end_of(crasher);
   EXPECT_EQ(end.state, job_state::dead);
   EXPECT_NE(end.text.find("lost"), std::string::npos) << end.text;
   for (const std::string& id : neighbours) EXPECT_EQ(state(id), job_state::ready);
@@ -515,7 +516,7 @@ TEST_P(AttemptConformance, CancelOfAnActiveJobIsFinalAndItsOwnerIsTold) {
     EXPECT_EQ(settle(*c, {.lease = t.at(0).lease, .how = how}), settled::lost);
   }
   EXPECT_EQ(state(id), job_state::cancelled);
-  EXPECT_EQ(run(store->wait(id)).state, job_state::cancelled);
+  EXPECT_EQ(end_of(id).state, job_state::cancelled);
   EXPECT_EQ(failure_of(store->cancel(id)), errc::wrong_state);
 }
 

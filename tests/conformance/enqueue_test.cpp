@@ -105,7 +105,8 @@ TEST_P(EnqueueConformance, ATerminalStateNeverBlocksANewRunOfTheSameIdAndRelease
   for (const verdict how : {verdict::complete, verdict::retry, verdict::bury, verdict::discard, verdict::cancel}) {
     lives.push_back(start());
     const taken t = take(*c);
-    EXPECT_EQ(settle(*c, {.lease = t.at(0).lease, .how = how, .text = "x"}), how == verdict::retry ? settled::buried : settled::yes);
+    EXPECT_EQ(settle(*c, {.lease = t.at(0).lease, .how = how, .text = "x"}),
+              how == verdict::retry ? settled::buried : settled::yes);
   }
   lives.push_back(start());
   EXPECT_EQ(run(store->cancel(lives.back())), job_state::ready);
@@ -265,7 +266,7 @@ TEST_P(EnqueueConformance, TheUrlShowsWhereItIs) { EXPECT_TRUE(store->url().star
 
 // Promise 11: past the limit enqueues are refused, and what is in the store can be ended.
 TEST_P(EnqueueConformance, AFullStoreDrains) {
-  open(is("memory") ? "max_bytes=200000" : "max_size=4MiB");
+  open(is("memory") ? "max_bytes=200000" : "max_bytes=4MiB");
   const std::string payload(10'000, 'x');
   std::size_t stored = 0;
   std::optional<errc> end;

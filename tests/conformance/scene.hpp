@@ -4,6 +4,7 @@
 // Promises (docs/DESIGN.md §7) are cited by number where a test holds one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -44,10 +45,8 @@ inline std::string with_options(std::string url, std::string_view options) {
 
 inline std::vector<store_kind> stores() {
   return {{.name = "memory",
-           .url =
-               [](const std::filesystem::path& folder, std::string_view options) {
-                 return with_options("memory:" + folder.filename().string(), options);
-               }},
+           .url = [](const std::filesystem::path& folder,
+                     std::string_view options) { return with_options("memory:" + folder.filename().string(), options); }},
           {.name = "sqlite", .url = [](const std::filesystem::path& folder, std::string_view options) {
              return with_options("sqlite:" + (folder / "jobs.db").string(), options);
            }}};
@@ -121,9 +120,13 @@ class Scene : public ::testing::TestWithParam<store_kind> {
   T run(task<T> body) {
     return rt.block_on(std::move(body));
   }
-  /// Waits for a spawned task. A cancelled one throws `errc::cancelled`.
+  /// Waits for a spawned task that is about to end. A cancelled one throws `errc::cancelled`.
   template <class T>
   T joined(join_handle<T> handle) {
+    if (!eventually([&] { return handle.done(); })) {
+      ADD_FAILURE() << "a wait did not end though it should have";
+      handle.cancel();
+    }
     return rt.block_on(await(std::move(handle)));
   }
   /// The reason why `body` failed; nothing where it did not.
@@ -164,11 +167,19 @@ class Scene : public ::testing::TestWithParam<store_kind> {
   }
 
   std::unique_ptr<consumer> join(std::vector<queue_share> queues = {{.name = "default", .weight = 1}}, bool strict = false) {
-    return run(store->join({.queues = std::move(queues), .strict = strict, .concurrency = 8}));
+    auto made = run(store->join({.queues = std::move(queues), .strict = strict, .concurrency = 8}));
+    living_.push_back(made->id());
+    return made;
   }
+  /// The worker dies.
+  void abandon(consumer& worker) {
+    std::erase(living_, worker.id());
+    worker.abandon();
+  }
+  /// For jobs that must be there, or be on their way.
   taken take(consumer& by, std::size_t max = 1) {
     taken out;
-    run(by.fetch(max, out.batch));
+    joined(rt.spawn(by.fetch(max, out.batch)));
     return out;
   }
   /// Takes until it has `count`.
@@ -176,6 +187,7 @@ class Scene : public ::testing::TestWithParam<store_kind> {
     std::vector<taken> all;
     for (std::size_t have = 0; have < count;) {
       all.push_back(take(by, count - have));
+      if (all.back().size() == 0) break;
       have += all.back().size();
     }
     return all;
@@ -189,7 +201,12 @@ class Scene : public ::testing::TestWithParam<store_kind> {
     return settle(by, {.lease = job.lease, .how = verdict::complete, .text = result});
   }
 
-  std::optional<job_info> find(const std::string& id, const std::string& queue = "default") { return run(store->find(id, queue)); }
+  /// The end of a job that has ended or is about to.
+  job_end end_of(const std::string& id) { return joined(rt.spawn(store->wait(id))); }
+
+  std::optional<job_info> find(const std::string& id, const std::string& queue = "default") {
+    return run(store->find(id, queue));
+  }
   job_info info(const std::string& id, const std::string& queue = "default") {
     auto found = find(id, queue);
     if (!found) {
@@ -243,23 +260,34 @@ class Scene : public ::testing::TestWithParam<store_kind> {
     }
   }
 
+  /// Lets time pass as it does outside of tests: slowly enough for a living worker to show that it lives.
+  void pass(std::chrono::seconds span) {
+    while (span > 0s) {
+      const auto step = std::min(span, 5s);
+      clock.advance(step);
+      span -= step;
+      EXPECT_TRUE(eventually([&] {
+        return std::ranges::all_of(run(store->workers()), [&](const worker_info& w) {
+          return std::ranges::find(living_, w.id) == living_.end() || w.seen_at >= clock.wall() - 16s;
+        });
+      })) << "a living worker was not seen for more than 16 s";
+    }
+  }
   /// Lets time pass, if the store wants it to, until a dead worker's jobs were taken over.
   template <class Condition>
   bool after_takeover(Condition holds) {
     for (int i = 0; i < 400; ++i) {
-      if (eventually(holds, 0s)) return true;
       for (int k = 0; k < 20; ++k) {
         if (holds()) return true;
         std::this_thread::yield();
       }
-      clock.advance(1s);
+      pass(1s);
     }
     return eventually(holds);
   }
   /// Kills a worker and waits until its jobs are ready again (or dead).
   void lose(std::unique_ptr<consumer> worker, std::string_view queue = "default") {
-    worker->abandon();
-    const std::string id = worker->id();
+    abandon(*worker);
     worker.reset();
     auto other = join({{.name = std::string{queue}, .weight = 1}});
     {
@@ -287,11 +315,13 @@ class Scene : public ::testing::TestWithParam<store_kind> {
 
   static std::filesystem::path fresh_folder() {
     static std::atomic<unsigned> next{0};
-    auto path = std::filesystem::temp_directory_path() / ("ergon-conformance-" + std::to_string(getpid()) + "-" + std::to_string(next++));
+    auto path =
+        std::filesystem::temp_directory_path() / ("ergon-conformance-" + std::to_string(getpid()) + "-" + std::to_string(next++));
     std::filesystem::create_directories(path);
     return path;
   }
   std::filesystem::path folder_ = fresh_folder();
+  std::vector<std::string> living_;
 };
 
 }  // namespace ergon::conformance

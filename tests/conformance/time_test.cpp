@@ -32,7 +32,8 @@ TEST_P(TimeConformance, AllThatIsDueIsPromotedInOrder) {
   std::vector<new_job> jobs;
   std::vector<std::string> payloads;
   for (std::size_t i = 0; i < total; ++i) payloads.push_back(std::to_string(i));
-  for (std::size_t i = 0; i < total; ++i) jobs.push_back({.kind = "k", .payload = payloads[i], .delay = 1min + std::chrono::seconds{i % 5}});
+  for (std::size_t i = 0; i < total; ++i)
+    jobs.push_back({.kind = "k", .payload = payloads[i], .delay = 1min + std::chrono::seconds{i % 5}});
   put_all(jobs);
   auto c = join();
   const upkeep keeps{rt, *c};

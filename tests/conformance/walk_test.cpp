@@ -74,7 +74,8 @@ class WalkConformance : public Scene {
     for (const job& j : jobs_) {
       if (!j.forgotten) ++want[static_cast<std::size_t>(j.state)];
     }
-    const std::array<std::uint64_t, 9> have{q.ready, q.scheduled, q.retry, q.waiting, q.active, q.completed, q.dead, q.cancelled, q.discarded};
+    const std::array<std::uint64_t, 9> have{q.ready,     q.scheduled, q.retry,     q.waiting,  q.active,
+                                            q.completed, q.dead,      q.cancelled, q.discarded};
     return have == want;
   }
 
@@ -168,10 +169,14 @@ class WalkConformance : public Scene {
     }
     old_leases_.emplace_back(j.holder, j.lease);
     switch (how) {
-      case verdict::complete: return end(j, job_state::completed);
-      case verdict::bury: return end(j, job_state::dead);
-      case verdict::discard: return end(j, job_state::discarded);
-      case verdict::cancel: return end(j, job_state::cancelled);
+      case verdict::complete:
+        return end(j, job_state::completed);
+      case verdict::bury:
+        return end(j, job_state::dead);
+      case verdict::discard:
+        return end(j, job_state::discarded);
+      case verdict::cancel:
+        return end(j, job_state::cancelled);
       case verdict::retry:
         j.losses = 0;
         if (j.failures++ == j.max_retries) return end(j, job_state::dead);
@@ -186,14 +191,16 @@ class WalkConformance : public Scene {
     switch (pick(12)) {
       case 0:
       case 1:
-      case 2: return enqueue();
+      case 2:
+        return enqueue();
       case 3:
-      case 4: return fetch(pick(workers_.size()));
+      case 4:
+        return fetch(pick(workers_.size()));
       case 5:
       case 6:
       case 7:
         if (job* j = any([](const job& x) { return x.state == job_state::active; })) {
-          constexpr std::array hows{verdict::complete, verdict::complete, verdict::complete, verdict::retry,  verdict::retry,
+          constexpr std::array hows{verdict::complete, verdict::complete, verdict::complete, verdict::retry,    verdict::retry,
                                     verdict::bury,     verdict::discard,  verdict::cancel,   verdict::hand_back};
           settle_one(*j, hows[pick(hows.size())]);
         }
@@ -214,13 +221,15 @@ class WalkConformance : public Scene {
           j->forgotten = true;
         }
         return;
-      case 10: return run_again();
-      default: break;
+      case 10:
+        return run_again();
+      default:
+        break;
     }
     switch (pick(5)) {
       case 0:
       case 1:
-        clock.advance(std::chrono::seconds{1 + pick(10)});
+        pass(std::chrono::seconds{1 + pick(10)});
         return;
       case 2:
         run(paused_ ? store->resume("default") : store->pause("default"));
@@ -233,12 +242,15 @@ class WalkConformance : public Scene {
           ASSERT_EQ(settle(*workers_[worker], {.lease = lease, .how = static_cast<verdict>(pick(6))}), settled::lost);
         }
         return;
-      default: return lose_worker();
+      default:
+        return lose_worker();
     }
   }
 
   void run_again() {
-    job* j = any([](const job& x) { return x.state != job_state::active && x.state != job_state::ready && x.state != job_state::discarded; });
+    job* j = any([](const job& x) {
+      return x.state != job_state::active && x.state != job_state::ready && x.state != job_state::discarded;
+    });
     if (j == nullptr) return;
     if (!is_terminal(j->state)) {
       ASSERT_EQ(run(store->run(j->id)), j->id);
@@ -246,10 +258,11 @@ class WalkConformance : public Scene {
       j->failures = j->losses = 0;
       return;
     }
-    const bool blocked = live([&](const job& other) {
-                           return (!j->own_id.empty() && other.own_id == j->own_id) ||
-                                  (!j->key.empty() && other.holds_key && other.key == j->key && other.locked_until > clock.boot());
-                         }) != nullptr;
+    const bool blocked =
+        live([&](const job& other) {
+          return (!j->own_id.empty() && other.own_id == j->own_id) ||
+                 (!j->key.empty() && other.holds_key && other.key == j->key && other.locked_until > clock.boot());
+        }) != nullptr;
     if (blocked) {
       ASSERT_EQ(failure_of(store->run(j->id)), errc::wrong_state);
       return;
@@ -271,7 +284,7 @@ class WalkConformance : public Scene {
     if (chance(50)) {
       run(workers_[which]->leave());
     } else {
-      workers_[which]->abandon();
+      abandon(*workers_[which]);
       for (job& j : jobs_) {
         if (!j.forgotten && j.state == job_state::active && j.holder == which) ++j.losses;
       }
@@ -312,7 +325,7 @@ class WalkConformance : public Scene {
         ASSERT_TRUE(eventually([&] { return counts_match(); })) << "seed " << seed;
         fetch(0);
       } else if (any([](const job& x) { return !is_terminal(x.state); }) != nullptr) {
-        clock.advance(10s);
+        pass(10s);
       } else {
         break;
       }

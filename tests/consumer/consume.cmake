@@ -1,4 +1,5 @@
 # One way (WAY) of using ergon from outside: installs it, or builds and runs main.cpp against it. See CMakeLists.txt.
+cmake_minimum_required(VERSION 3.25)
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
   if(NOT result STREQUAL "0")
@@ -43,6 +44,7 @@ elseif(WAY STREQUAL "add_subdirectory")
     list(APPEND arguments "-DCMAKE_CXX_COMPILER_LAUNCHER=${CCACHE}" "-DERGON_ROOTS_DIR=${ROOTS}" -DERGON_WERROR=ON
       "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -g1 -gdwarf-4")
     set(ENV{CCACHE_NOHASHDIR} 1)
+    set(ENV{CCACHE_SLOPPINESS} "pch_defines,time_macros,include_file_mtime,include_file_ctime")
   endif()
 endif()
 file(REMOVE_RECURSE "${SCRATCH}")

@@ -1,5 +1,6 @@
 # Public headers (below INCLUDE) include the standard library, ergon and Boost.Describe, and nothing else that a user would need to
 # have or could see through. ergon/runtime/asio.hpp is the one way out (DESIGN §2).
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers "${INCLUDE}/*.hpp")
 set(wrong "")
 foreach(header IN LISTS headers)

@@ -130,7 +130,8 @@ class ERGON_EXPORT broker {
   /// jobs per call: a page may be short or empty and still have a `next`.
   virtual task<job_page> list(job_filter filter, std::string cursor, std::size_t limit) = 0;
   virtual task<std::vector<queue_info>> queues() = 0;
-  /// The last `hours` (1 to 2160) of a queue, oldest first; hours in which nothing happened are left out.
+  /// The last `hours` (1 to 2160) of a queue, oldest first; hours in which nothing happened are left out. Empty where the
+  /// queue does not exist.
   virtual task<std::vector<hour_stats>> stats(std::string queue, std::uint32_t hours) = 0;
   virtual task<std::vector<worker_info>> workers() = 0;
 
@@ -141,7 +142,8 @@ class ERGON_EXPORT broker {
   /// starts a new life: the returned id is that life's. `errc::wrong_state` while it is ready or active, or while another live job holds its id or
   /// unique key.
   virtual task<std::string> run(std::string id, std::string queue = "default") = 0;
-  /// Forgets a job that is not active: a live one counts as discarded. `errc::wrong_state` while it is active.
+  /// Forgets a job that is not active: a live one counts as discarded, and leaves no trace but that. `errc::wrong_state` while
+  /// it is active.
   virtual task<void> remove(std::string id, std::string queue = "default") = 0;
 
   /// A paused queue takes jobs in and gives none out. `errc::not_found` where the queue does not exist.

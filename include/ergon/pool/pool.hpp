@@ -115,9 +115,10 @@ class ERGON_EXPORT pool final : public blocking_executor {
   template <class F, class... Args>
   auto run(F f, Args... args) {
     if constexpr (std::is_invocable_v<F&, std::stop_token, Args...>) {
-      return detail::run_on_pool(threads_, [f = std::move(f), held = std::tuple<Args...>(std::move(args)...)](std::stop_token token) mutable {
-        return std::apply([&](Args&... a) { return std::invoke(f, std::move(token), std::move(a)...); }, held);
-      });
+      return detail::run_on_pool(
+          threads_, [f = std::move(f), held = std::tuple<Args...>(std::move(args)...)](std::stop_token token) mutable {
+            return std::apply([&](Args&... a) { return std::invoke(f, std::move(token), std::move(a)...); }, held);
+          });
     } else {
       return detail::run_on_pool(threads_, [f = std::move(f), held = std::tuple<Args...>(std::move(args)...)]() mutable {
         return std::apply([&](Args&... a) { return std::invoke(f, std::move(a)...); }, held);

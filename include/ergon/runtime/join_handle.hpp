@@ -46,11 +46,12 @@ class root_state final : public task_root {
   bool taken_ = false;
 };
 
-class ERGON_EXPORT join_operation : public operation, private join_waiter {
+class ERGON_EXPORT join_wait : public operation, private join_waiter {
  public:
-  explicit join_operation(task_root& target) noexcept;
-  ~join_operation() = default;
-  void await_resume() const noexcept {}
+  explicit join_wait(task_root& target) noexcept;
+
+ protected:
+  ~join_wait() = default;
 
  private:
   bool arm() noexcept override;
@@ -59,10 +60,17 @@ class ERGON_EXPORT join_operation : public operation, private join_waiter {
   task_root* target_;
 };
 
-template <class T>
-class join_awaiter final : public join_operation {
+/// Waits for the end and leaves the result where it is.
+class join_operation final : public join_wait {
  public:
-  explicit join_awaiter(root_state<T>& target) noexcept : join_operation(target), target_(&target) {}
+  using join_wait::join_wait;
+  void await_resume() const noexcept {}
+};
+
+template <class T>
+class join_awaiter final : public join_wait {
+ public:
+  explicit join_awaiter(root_state<T>& target) noexcept : join_wait(target), target_(&target) {}
   T await_resume() { return target_->take(); }
   /// What `as_result` reports without a throw.
   [[nodiscard]] std::error_code early_error() const noexcept {

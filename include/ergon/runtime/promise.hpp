@@ -69,18 +69,21 @@ class promise_base {
 
   static void* operator new(std::size_t size) { return allocate_frame(size); }
   static void operator delete(void* frame, std::size_t size) noexcept { deallocate_frame(frame, size); }
-  static void* operator new(std::size_t size, std::align_val_t alignment) { return ::operator new(size, alignment); }
-  static void operator delete(void* frame, std::size_t, std::align_val_t alignment) noexcept {
-    ::operator delete(frame, alignment);
+  // With -fcoro-aligned-allocation the compiler asks these for every frame, whatever its alignment.
+  static void* operator new(std::size_t size, std::align_val_t alignment) {
+    return alignment <= block_alignment ? allocate_frame(size) : ::operator new(size, alignment);
+  }
+  static void operator delete(void* frame, std::size_t size, std::align_val_t alignment) noexcept {
+    if (alignment <= block_alignment) {
+      deallocate_frame(frame, size);
+    } else {
+      ::operator delete(frame, alignment);
+    }
   }
 
-  [[nodiscard]] std::coroutine_handle<> handle() noexcept {
-    return std::coroutine_handle<promise_base>::from_promise(*this);
-  }
+  [[nodiscard]] std::coroutine_handle<> handle() noexcept { return std::coroutine_handle<promise_base>::from_promise(*this); }
   [[nodiscard]] task_root* root() const noexcept { return root_; }
-  [[nodiscard]] promise_base* parent() const noexcept {
-    return reinterpret_cast<promise_base*>(parent_ & ~std::uintptr_t{1});
-  }
+  [[nodiscard]] promise_base* parent() const noexcept { return reinterpret_cast<promise_base*>(parent_ & ~std::uintptr_t{1}); }
   /// True: the stopped path ends here, and the parent goes on.
   [[nodiscard]] bool is_boundary() const noexcept { return (parent_ & 1) != 0; }
 
@@ -92,6 +95,8 @@ class promise_base {
   }
 
  private:
+  static constexpr auto block_alignment = std::align_val_t{16};
+
   task_root* root_ = nullptr;
   std::uintptr_t parent_ = 0;
 };

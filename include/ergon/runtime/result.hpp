@@ -128,7 +128,7 @@ detail::boundary_awaiter<T> as_result(task<T> body) {
   return detail::boundary_awaiter<T>{std::move(body)};
 }
 
-/// The same for a wait: `co_await as_result(event.wait())`, `co_await as_result(handle)`.
+/// The same for a wait, in one expression: `co_await as_result(event.wait())`, `co_await as_result(handle)`.
 template <class Awaitable>
   requires(!detail::is_task<std::remove_cvref_t<Awaitable>>)
 auto as_result(Awaitable&& awaitable) {

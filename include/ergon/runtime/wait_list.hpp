@@ -11,12 +11,13 @@ class wait_list;
 /// A wait that stands in a list.
 class ERGON_EXPORT listed_operation : public operation {
  public:
-  ~listed_operation() = default;
-
   // For the primitive that took it out of its list; see `operation`.
   using operation::queue;
   using operation::release;
   using operation::wake;
+
+ protected:
+  ~listed_operation() = default;
 
  private:
   friend class wait_list;

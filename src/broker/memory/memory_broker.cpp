@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <fmt/format.h>
+#include <boost/unordered/unordered_flat_map.hpp>
 
 #include <ergon/base/error.hpp>
 #include <ergon/base/id.hpp>
@@ -185,10 +185,13 @@ class memory_broker final : public broker {
     co_return std::move(w.end);
   }
 
-  task<std::optional<job_info>> find(std::string id, std::string queue) override { co_return store_->find(id, queue, time_of(clock_)); }
+  task<std::optional<job_info>> find(std::string id, std::string queue) override {
+    co_return store_->find(id, queue, time_of(clock_));
+  }
 
   task<job_page> list(job_filter filter, std::string cursor, std::size_t limit) override {
-    if (limit < 1 || limit > 1000) throw error{errc::invalid_argument, fmt::format("a page of {} jobs; 1 to 1000 are allowed", limit)};
+    if (limit < 1 || limit > 1000)
+      throw error{errc::invalid_argument, fmt::format("a page of {} jobs; 1 to 1000 are allowed", limit)};
     co_return store_->list(filter, cursor, limit, time_of(clock_));
   }
 
@@ -234,7 +237,8 @@ class memory_broker final : public broker {
 
 std::shared_ptr<broker> open_memory(const url& where, broker_options options) {
   if (!where.host.empty() || !where.user.empty() || where.port) {
-    throw error{errc::bad_url, fmt::format("the broker URL {} names a host; a store in memory is memory: or memory:NAME", where.shown)};
+    throw error{errc::bad_url,
+                fmt::format("the broker URL {} names a host; a store in memory is memory: or memory:NAME", where.shown)};
   }
   option_reader read{where};
   limits within;
@@ -248,7 +252,8 @@ std::shared_ptr<broker> open_memory(const url& where, broker_options options) {
 
 std::string inject_record(broker& of, std::string_view queue, std::string_view bytes) {
   auto* memory = dynamic_cast<memory_broker*>(&of);
-  if (memory == nullptr) throw error{errc::not_supported, fmt::format("records can be put by hand only into memory:, not into {}", of.url())};
+  if (memory == nullptr)
+    throw error{errc::not_supported, fmt::format("records can be put by hand only into memory:, not into {}", of.url())};
   return memory->inject(queue, bytes);
 }
 

@@ -111,7 +111,8 @@ node* store::find_job(std::string_view id, std::string_view queue_name) {
 
 node& store::need_job(std::string_view id, std::string_view queue_name) {
   if (node* n = find_job(id, queue_name)) return *n;
-  throw error{errc::not_found, fmt::format("no job {} in the queue {}: it never was, or was not kept", quoted(id), quoted(queue_name))};
+  throw error{errc::not_found,
+              fmt::format("no job {} in the queue {}: it never was, or was not kept", quoted(id), quoted(queue_name))};
 }
 
 node* store::leased(const member& m, lease_token lease) noexcept {
@@ -235,16 +236,23 @@ void store::unhook(node& n) noexcept {
   queue& q = *n.home;
   --q.counts[at(n.state)];
   switch (n.state) {
-    case job_state::ready: (n.place == 0 ? q.front : q.ready).remove(n); break;
+    case job_state::ready:
+      (n.place == 0 ? q.front : q.ready).remove(n);
+      break;
     case job_state::scheduled:
-    case job_state::retry: (n.by_wall ? by_wall_ : by_boot_).remove(n); break;
+    case job_state::retry:
+      (n.by_wall ? by_wall_ : by_boot_).remove(n);
+      break;
     case job_state::active:
       n.owner->leases.remove(n);
       n.owner = nullptr;
       n.marked = false;
       break;
-    case job_state::waiting: break;
-    case job_state::completed: expiring_.remove(n); break;
+    case job_state::waiting:
+      break;
+    case job_state::completed:
+      expiring_.remove(n);
+      break;
     case job_state::dead:
       expiring_.remove(n);
       q.dead.remove(n);
@@ -314,10 +322,18 @@ void store::end(node& n, record& r, job_state how, std::string_view text, instan
   }
   hour_stats& hour = hour_of(q, now.wall);
   switch (how) {
-    case job_state::completed: ++hour.completed; break;
-    case job_state::dead: ++hour.dead; break;
-    case job_state::cancelled: ++hour.cancelled; break;
-    default: ++hour.discarded; break;
+    case job_state::completed:
+      ++hour.completed;
+      break;
+    case job_state::dead:
+      ++hour.dead;
+      break;
+    case job_state::cancelled:
+      ++hour.cancelled;
+      break;
+    default:
+      ++hour.discarded;
+      break;
   }
   if (n.more && n.more->holds_key) release_key(n);
   tell(n, how, text);
@@ -425,8 +441,10 @@ void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out, inst
         account(n);
         n.keeps = job.retention.count() != 0 || job.keep_result.count() != 0;
         if (within.store != 0 && bytes_ > within.store) {
-          throw error{errc::store_full, fmt::format("the store holds {} bytes and may hold {} (option max_bytes): nothing of this enqueue was stored",
-                                                    bytes_ - n.cost, within.store)};
+          throw error{
+              errc::store_full,
+              fmt::format("the store holds {} bytes and may hold {} (option max_bytes): nothing of this enqueue was stored",
+                          bytes_ - n.cost, within.store)};
         }
         out[i].id = make_job_id(n.serial, job.id);
         out[i].created = true;
@@ -478,11 +496,13 @@ std::optional<job_end> store::wait(std::string_view id, waiter& w, instant now) 
   node& n = need_job(id, "default");
   const record r = decode_record(n.body);
   if (r.keep_result.count() == 0) {
-    throw error{errc::no_result, fmt::format("the job {} keeps no result; enqueue it with keep_result to wait for it", quoted(id))};
+    throw error{errc::no_result,
+                fmt::format("the job {} keeps no result; enqueue it with keep_result to wait for it", quoted(id))};
   }
   if (is_terminal(n.state)) {
     if (n.more->result_until <= now.boot) {
-      throw error{errc::not_found, fmt::format("the result of the job {} was kept for {} and is gone", quoted(id), format_duration(r.keep_result))};
+      throw error{errc::not_found, fmt::format("the result of the job {} was kept for {} and is gone", quoted(id),
+                                               format_duration(r.keep_result))};
     }
     return job_end{.state = n.state, .text = std::string{r.ending.value_or(std::string_view{})}};
   }
@@ -578,7 +598,8 @@ void store::stop_waiting(member& m) noexcept {
 void store::settle(member& m, std::span<const settlement> what, std::span<settled> out, instant now, const limits& within) {
   for (const settlement& s : what) {
     if (s.how == verdict::complete && s.text.size() > within.payload) {
-      throw error{errc::too_large, fmt::format("a result has {} bytes; this store takes at most {} (option max_payload)", s.text.size(), within.payload)};
+      throw error{errc::too_large, fmt::format("a result has {} bytes; this store takes at most {} (option max_payload)",
+                                               s.text.size(), within.payload)};
     }
   }
   const std::scoped_lock lock{mutex_};
@@ -629,7 +650,9 @@ void store::settle_one(member& m, node& n, const settlement& s, settled& out, in
       bury(n, r, m.id, s.text, now);
       return;
     }
-    case verdict::hand_back: unhook(n); break;
+    case verdict::hand_back:
+      unhook(n);
+      break;
     case verdict::discard:
       unhook(n);
       end(n, job_state::discarded, rules::cut_error(s.text), now);
@@ -832,7 +855,8 @@ std::vector<queue_info> store::queues(instant now) {
     info.discarded = q->counts[at(job_state::discarded)];
     for (const chain* in : {&q->front, &q->ready}) {
       if (in->empty()) continue;
-      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds{now.boot - in->front()->since});
+      const auto age =
+          std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds{now.boot - in->front()->since});
       info.latency = std::max(info.latency.value_or(age), age);
     }
     out.push_back(std::move(info));
@@ -883,7 +907,8 @@ job_state store::cancel(std::string_view id, std::string_view queue_name, instan
   node& n = need_job(id, queue_name);
   const job_state was = n.state;
   if (is_terminal(was)) {
-    throw error{errc::wrong_state, fmt::format("the job {} is {}: only a job that has not ended can be cancelled", quoted(id), to_string(was))};
+    throw error{errc::wrong_state,
+                fmt::format("the job {} is {}: only a job that has not ended can be cancelled", quoted(id), to_string(was))};
   }
   if (n.owner != nullptr) {
     n.owner->lost.push_back({.where = n.serial, .number = n.lease});
@@ -909,17 +934,20 @@ std::string store::run(std::string_view id, std::string_view queue_name, instant
     return shown_id(n);
   }
   if (n.state != job_state::dead && n.state != job_state::completed && n.state != job_state::cancelled) {
-    throw error{errc::wrong_state, fmt::format("the job {} is {}: what can be run is scheduled, retry, dead, completed or cancelled", quoted(id),
-                                               to_string(n.state))};
+    throw error{errc::wrong_state,
+                fmt::format("the job {} is {}: what can be run is scheduled, retry, dead, completed or cancelled", quoted(id),
+                            to_string(n.state))};
   }
   if (!n.more->own_id.empty()) {
     if (const node* holder = live_holder_of_id(q, n.more->own_id)) {
-      throw error{errc::wrong_state, fmt::format("the job {} cannot run again: {} is live and has its id", quoted(id), shown_id(*holder))};
+      throw error{errc::wrong_state,
+                  fmt::format("the job {} cannot run again: {} is live and has its id", quoted(id), shown_id(*holder))};
     }
   }
   if (!r.unique_key.empty()) {
     if (const node* holder = live_holder_of_key(q, r.unique_key, now.boot)) {
-      throw error{errc::wrong_state, fmt::format("the job {} cannot run again: {} is live and holds its unique key", quoted(id), shown_id(*holder))};
+      throw error{errc::wrong_state,
+                  fmt::format("the job {} cannot run again: {} is live and holds its unique key", quoted(id), shown_id(*holder))};
     }
   }
 

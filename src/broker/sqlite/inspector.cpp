@@ -173,8 +173,8 @@ std::optional<job_info> inspector::find(std::string_view id, std::string_view qu
       return of_job(seq, job.bytes(0), *in);
     }
   }
-  statement ended{db_.get(), "SELECT queue, state, ended_at, body FROM ergon_ended WHERE serial = ?"};
-  if (ended(number).step()) {
+  statement ended{db_.get(), "SELECT queue, state, ended_at, body FROM ergon_ended WHERE serial = ? AND expires > ?"};
+  if (ended(number, store_now()).step()) {
     return of_ended(number, ended, *in);
   }
   return std::nullopt;
@@ -346,10 +346,6 @@ std::vector<queue_info> inspector::queues() {
 std::vector<hour_stats> inspector::stats(std::string_view queue, std::uint32_t hours) {
   const snapshot view{db_.get()};
   const auto now = std::chrono::duration_cast<std::chrono::hours>(clock_.wall().time_since_epoch()).count();
-  statement known{db_.get(), "SELECT 1 FROM ergon_queue WHERE name = ?"};
-  if (!known(queue).step()) {
-    throw error{errc::not_found, fmt::format("there is no queue {}", quoted(queue))};
-  }
   statement rows{db_.get(),
                  "SELECT hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed FROM (SELECT s.* FROM ergon_stats s JOIN ergon_queue q ON "
                  "q.id = s.queue WHERE q.name = ?1 UNION ALL SELECT id, hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed FROM "

@@ -130,8 +130,8 @@ task<std::unique_ptr<consumer>> sqlite_broker::join(consumer_options options) {
     for (const auto& q : options.queues) {
       queues.push_back(in.queue_id(q.name));
     }
-    const member self{.id = 0, .boot = clock_.boot_id(), .side = side_.id(), .slot = side_.slot(), .token = side_.token(), .beat = attendant_->steady_ms()};
-    owner = in.join(self, name, host, static_cast<std::uint32_t>(::getpid()), options.concurrency, listed);
+    const member self{.id = 0, .name = name, .boot = clock_.boot_id(), .side = side_.id(), .slot = side_.slot(), .token = side_.token(), .beat = attendant_->steady_ms()};
+    owner = in.join(self, host, static_cast<std::uint32_t>(::getpid()), options.concurrency, listed);
   }};
   committer_->submit(op);
   co_await op.done();

@@ -57,6 +57,11 @@ void lease_book::add(std::int64_t first, std::int64_t last, std::uint32_t jobs) 
   touched_ = true;
 }
 
+bool lease_book::holds(std::int64_t seq) const noexcept {
+  auto at = std::ranges::upper_bound(ranges_, seq, {}, &range::first);
+  return at != ranges_.begin() && seq <= (--at)->last;
+}
+
 std::optional<std::int64_t> lease_book::ended(std::int64_t seq) {
   auto at = std::ranges::upper_bound(ranges_, seq, {}, &range::first);
   if (at == ranges_.begin()) {
@@ -159,7 +164,7 @@ store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload) : db_{db
   unique_set_ = sql("INSERT OR REPLACE INTO ergon_unique(queue, key, serial, expires) VALUES (?, ?, ?, ?)");
   unique_delete_ = sql("DELETE FROM ergon_unique WHERE queue = ? AND key = ? AND serial = ?");
   ended_add_ = sql("INSERT INTO ergon_ended(serial, queue, state, ended_at, expires, body) VALUES (?, ?, ?, ?, ?, ?)");
-  ended_get_ = sql("SELECT queue, state, body FROM ergon_ended WHERE serial = ?");
+  ended_get_ = sql("SELECT queue, state, body, expires FROM ergon_ended WHERE serial = ?");
   ended_delete_ = sql("DELETE FROM ergon_ended WHERE serial = ?");
   ended_expired_ = sql("SELECT serial FROM ergon_ended WHERE expires <= ? ORDER BY expires LIMIT ?");
   ended_count_ = sql("SELECT count(*) FROM ergon_ended WHERE queue = ? AND state = ?");
@@ -170,7 +175,7 @@ store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload) : db_{db
       "?, ?)");
   worker_beat_ = sql("UPDATE ergon_worker SET beat = ?2, seen = ?3 WHERE id = ?1");
   worker_delete_ = sql("DELETE FROM ergon_worker WHERE id = ?");
-  worker_all_ = sql("SELECT id, boot, side, slot, token, beat FROM ergon_worker ORDER BY id");
+  worker_all_ = sql("SELECT id, boot, side, slot, token, beat, name FROM ergon_worker ORDER BY id");
   mark_add_ = sql("INSERT OR IGNORE INTO ergon_mark(seq) VALUES (?)");
   mark_get_ = sql("SELECT 1 FROM ergon_mark WHERE seq = ?");
   mark_delete_ = sql("DELETE FROM ergon_mark WHERE seq = ?");
@@ -533,6 +538,14 @@ store::located store::find(std::string_view id, std::string_view queue_name) {
   if (const auto serial = serial_of(id, queue_name); serial > 0) {
     found = locate(serial);
   }
+  // What was kept long enough is gone, whether or not it has been swept.
+  if (found.where == place::ended && ended_get_(found.serial).step()) {
+    const bool over = ended_get_.integer(3) <= now_;
+    ended_get_.done();
+    if (over) {
+      found.where = place::nowhere;
+    }
+  }
   if (found.where == place::nowhere) {
     throw error{errc::not_found, fmt::format("there is no job {} (an own id is looked up in the queue \"{}\")", quoted(id), queue_name)};
   }
@@ -637,12 +650,17 @@ void store::settle(std::string_view worker, std::span<const settlement> what, st
       ++run;
     }
     if (run > i) {
-      const auto done = settle_run(what.subspan(i, run - i), out.subspan(i, run - i));
+      const auto done = settle_run(what.subspan(i, run - i), out.subspan(i, run - i), book);
       if (done > 0) {
         changed(queue(queue_of(static_cast<std::int64_t>(what[i].lease.number)))).count[c_completed] += static_cast<std::int64_t>(done);
       }
     } else {
-      settle_one(worker, what[i], out[i]);
+      // A token is good in its owner's hands alone.
+      if (book.holds(static_cast<std::int64_t>(what[i].lease.number))) {
+        settle_one(worker, what[i], out[i]);
+      } else {
+        out[i] = settled::lost;
+      }
       ++run;
     }
     for (; i < run; ++i) {
@@ -657,10 +675,10 @@ void store::end_range(std::int64_t seq, lease_book& book) {
   }
 }
 
-std::size_t store::settle_run(std::span<const settlement> run, std::span<settled> out) {
+std::size_t store::settle_run(std::span<const settlement> run, std::span<settled> out, const lease_book& book) {
   const auto first = static_cast<std::int64_t>(run.front().lease.number);
   const auto last = static_cast<std::int64_t>(run.back().lease.number);
-  if (run.size() > 1) {
+  if (run.size() > 1 && book.holds(first) && book.holds(last)) {
     job_count_run_(first, last).step();
     const auto there = static_cast<std::size_t>(job_count_run_.integer(0));
     job_count_run_.done();
@@ -672,8 +690,11 @@ std::size_t store::settle_run(std::span<const settlement> run, std::span<settled
   }
   std::size_t done = 0;
   for (std::size_t i = 0; i < run.size(); ++i) {
-    job_delete_(run[i].lease.number).run();
-    const bool owned = sqlite3_changes(db_) == 1;
+    bool owned = book.holds(static_cast<std::int64_t>(run[i].lease.number));
+    if (owned) {
+      job_delete_(run[i].lease.number).run();
+      owned = sqlite3_changes(db_) == 1;
+    }
     out[i] = owned ? settled::yes : settled::lost;
     done += owned ? 1 : 0;
   }
@@ -699,8 +720,10 @@ void store::settle_one(std::string_view worker, const settlement& s, settled& ou
       if (spent || s.how == verdict::bury) {
         out = s.how == verdict::bury ? settled::yes : settled::buried;
         finish(job_, job_state::dead, s.text);
-      } else {
+      } else if (s.delay.count() > 0) {
         put_parked(job_, delay_ms(s.delay));
+      } else {
+        put_ready(job_, false);
       }
       break;
     }
@@ -768,9 +791,9 @@ void store::put_parked(located& job, std::int64_t delay) {
   effects_.earlier_due = effects_.earlier_due || first;
 }
 
-void store::finish(located& job, job_state end, std::string_view text) {
+void store::finish(located& job, job_state end, std::string_view text, std::chrono::milliseconds kept_for) {
   record& rec = job.rec;
-  const auto kept = rules::kept_for(end, rec).count();
+  const auto kept = kept_for.count();
   if (!rec.custom_id.empty()) {
     (kept > 0 ? own_end_ : own_delete_)(job.queue, rec.custom_id, job.serial).run();
   }
@@ -845,9 +868,9 @@ void store::report(std::int64_t seq, double done, std::string_view note) {
 
 // --- workers ---------------------------------------------------------------------------------------------------------------------------
 
-std::int64_t store::join(const member& who, std::string_view name, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
+std::int64_t store::join(const member& who, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
                          std::string_view queues) {
-  worker_add_(name, host, pid, who.boot, who.side, who.slot, who.token, who.beat, wall_us(wall_), wall_us(wall_), concurrency, queues).run();
+  worker_add_(who.name, host, pid, who.boot, who.side, who.slot, who.token, who.beat, wall_us(wall_), wall_us(wall_), concurrency, queues).run();
   return sqlite3_last_insert_rowid(db_);
 }
 
@@ -874,6 +897,7 @@ std::vector<member> store::members() {
   worker_all_();
   while (worker_all_.step()) {
     all.push_back({.id = worker_all_.integer(0),
+                       .name = std::string{worker_all_.bytes(6)},
                        .boot = std::string{worker_all_.bytes(1)},
                        .side = worker_all_.integer(2),
                        .slot = worker_all_.integer(3),
@@ -916,7 +940,7 @@ next_due store::upcoming() {
   return next;
 }
 
-void store::lose(located& job) {
+void store::lose(located& job, std::string_view worker) {
   const bool marked = mark_get_(job.seq).step();
   mark_get_.done();
   const bool buried = rules::count_loss(job.rec, marked);
@@ -924,7 +948,11 @@ void store::lose(located& job) {
   pull(job);
   ++changed(queue(job.queue)).count[c_reclaimed];
   if (buried) {
-    finish(job, job_state::dead, rules::loss_reason(job.rec));
+    const std::string reason = rules::loss_reason(job.rec);
+    errors_.clear();
+    add_failure(job.rec.raw_errors, wall_, worker, reason, errors_);
+    job.rec.raw_errors = errors_;
+    finish(job, job_state::dead, reason);
   } else {
     put_ready(job, true);
   }
@@ -955,7 +983,7 @@ bool store::reclaim(const std::function<vitality(const member&)>& judge, std::si
             const auto token = token_of(seq, job_.rec);
             revoked_add_(who.id, seq, token.where).run();
           }
-          lose(job_);
+          lose(job_, who.name);
           ++taken;
         }
       }
@@ -981,10 +1009,17 @@ std::size_t store::reclaim_orphans(std::size_t limit) {
   }
   for (const auto seq : keys) {
     if (load(seq, job_)) {
-      lose(job_);
+      lose(job_, {});
     }
   }
   return keys.size();
+}
+
+void store::forget_ended(const located& job) {
+  pull(job);
+  if (!job.rec.custom_id.empty()) {
+    own_delete_(job.queue, job.rec.custom_id, job.serial).run();
+  }
 }
 
 void store::trim(std::int64_t queue_number, job_state state, std::uint64_t most) {
@@ -1001,10 +1036,7 @@ void store::trim(std::int64_t queue_number, job_state state, std::uint64_t most)
   }
   for (const auto serial : oldest) {
     if (const located job = locate(serial); job.where == place::ended) {
-      pull(job);
-      if (!job.rec.custom_id.empty()) {
-        own_delete_(job.queue, job.rec.custom_id, serial).run();
-      }
+      forget_ended(job);
     }
   }
 }
@@ -1017,10 +1049,7 @@ bool store::expire(std::size_t limit) {
   }
   for (const auto serial : old) {
     if (const located job = locate(serial); job.where == place::ended) {
-      pull(job);
-      if (!job.rec.custom_id.empty()) {
-        own_delete_(job.queue, job.rec.custom_id, serial).run();
-      }
+      forget_ended(job);
     }
   }
   if (old.size() == limit) {
@@ -1074,6 +1103,9 @@ std::string store::run(std::string_view id, std::string_view queue_name) {
   if (job.where == place::job) {
     throw error{errc::wrong_state, fmt::format("the job {} is {} already", quoted(id), to_string(job.state))};
   }
+  if (job.state == job_state::discarded) {
+    throw error{errc::wrong_state, fmt::format("the job {} was discarded: enqueue it again if it is to run", quoted(id))};
+  }
   if (job.where == place::parked) {
     pull(job);
     rules::renew(job.rec);
@@ -1125,13 +1157,11 @@ void store::remove(std::string_view id, std::string_view queue_name) {
   if (job.state == job_state::active) {
     throw error{errc::wrong_state, fmt::format("the job {} is active: cancel it first", quoted(id))};
   }
-  pull(job);
   if (job.where == place::ended) {
-    if (!job.rec.custom_id.empty()) {
-      own_delete_(job.queue, job.rec.custom_id, job.serial).run();
-    }
+    forget_ended(job);
   } else {
-    finish(job, job_state::discarded, "deleted");
+    pull(job);
+    finish(job, job_state::discarded, {}, {});
   }
 }
 

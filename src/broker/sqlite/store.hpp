@@ -20,6 +20,7 @@
 #include <ergon/broker/broker.hpp>
 
 #include "broker/record.hpp"
+#include "broker/rules.hpp"
 #include "broker/shares.hpp"
 #include "broker/sqlite/database.hpp"
 
@@ -52,6 +53,8 @@ struct queue_row {
 class lease_book {
  public:
   void add(std::int64_t first, std::int64_t last, std::uint32_t jobs);
+  /// Whether the key is in a range of these leases.
+  [[nodiscard]] bool holds(std::int64_t seq) const noexcept;
   /// One job of the range around `seq` has ended. The first key of the range once nothing of it is left.
   std::optional<std::int64_t> ended(std::int64_t seq);
   void settle_changes() noexcept;
@@ -93,6 +96,7 @@ struct effects {
 /// A worker's row, for the judgement of whether it lives.
 struct member {
   std::int64_t id = 0;
+  std::string name;
   std::string boot;
   std::int64_t side = 0;
   std::int64_t slot = 0;
@@ -142,7 +146,7 @@ class store {
   [[nodiscard]] bool mark(std::int64_t seq);
   void report(std::int64_t seq, double done, std::string_view note);
 
-  [[nodiscard]] std::int64_t join(const member& who, std::string_view name, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
+  [[nodiscard]] std::int64_t join(const member& who, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
                                   std::string_view queues);
   /// Renews the lease of a worker and returns what it lost. Its row comes back if somebody removed it.
   [[nodiscard]] std::vector<lease_token> beat(std::int64_t owner, std::int64_t steady_ms);
@@ -199,7 +203,7 @@ class store {
 
   void take(queue_row& row, bool front, std::size_t count, std::int64_t owner, delivery_batch& out, lease_book& book, std::size_t& taken);
   void settle_one(std::string_view worker, const settlement& s, settled& out);
-  [[nodiscard]] std::size_t settle_run(std::span<const settlement> run, std::span<settled> out);
+  [[nodiscard]] std::size_t settle_run(std::span<const settlement> run, std::span<settled> out, const lease_book& book);
   void end_range(std::int64_t seq, lease_book& book);
   /// A leased or ready job as it stands, or nothing.
   [[nodiscard]] bool load(std::int64_t seq, located& into);
@@ -209,8 +213,10 @@ class store {
   void put_ready(located& job, bool front);
   void put_parked(located& job, std::int64_t delay_ms);
   /// The end: releases what it held, keeps what is to be kept, counts.
-  void finish(located& job, job_state end, std::string_view text);
-  void lose(located& job);
+  void finish(located& job, job_state end, std::string_view text) { finish(job, end, text, rules::kept_for(end, job.rec)); }
+  void finish(located& job, job_state end, std::string_view text, std::chrono::milliseconds kept_for);
+  void forget_ended(const located& job);
+  void lose(located& job, std::string_view worker);
   void revoke(std::int64_t seq, const record& rec);
   void insert_body(statement& into, std::int64_t key);
   void trim(std::int64_t queue, job_state state, std::uint64_t most);
