@@ -86,7 +86,8 @@ class scheduler {
     // It was the one that watched the timers when it last woke. The worker's own.
     bool kept_time = false;
     // Written under `idle_lock_`, by others only while it is idle.
-    bool watches = false;
+    /// Written under `idle_lock_`; read by the worker itself at any time.
+    std::atomic<bool> watches{false};
     // Items begun. Only the worker writes it.
     std::atomic<std::uint32_t> turns{0};
     // The watcher's own: `turns` of this worker at the last look.

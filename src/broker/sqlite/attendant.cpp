@@ -20,15 +20,11 @@ class attendant::beat final : public operation_base {
 
   [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
   void submit() {
-    owners_.clear();
     {
       const std::lock_guard held{of_.mutex_};
-      for (const enrolled* who : of_.consumers_) {
-        owners_.push_back(who->owner());
+      if (of_.consumers_.empty()) {
+        return;
       }
-    }
-    if (owners_.empty()) {
-      return;
     }
     busy_.store(true, std::memory_order_release);
     try {
@@ -39,34 +35,35 @@ class attendant::beat final : public operation_base {
   }
 
   void run(store& in) override {
+    const std::lock_guard held{of_.mutex_};
     lost_.clear();
-    for (const auto owner : owners_) {
-      lost_.emplace_back(owner, in.beat(owner, of_.steady_ms()));
+    for (enrolled* who : of_.consumers_) {
+      lost_.emplace_back(who->owner(), in.beat(who->owner(), of_.steady_ms(), who->book()));
     }
   }
-  void undo() noexcept override { lost_.clear(); }
-  void finish() noexcept override {
-    // A failed beat is tried again at the next tick: the lease lasts three of them.
-    {
-      const std::lock_guard held{of_.mutex_};
-      for (const auto& [owner, leases] : lost_) {
-        for (enrolled* who : of_.consumers_) {
-          if (who->owner() == owner && !leases.empty()) {
-            who->lost(leases);
-          }
-        }
+  void undo() noexcept override {
+    const std::lock_guard held{of_.mutex_};
+    lost_.clear();
+    for (enrolled* who : of_.consumers_) {
+      who->book().undo();
+    }
+  }
+  void stored() noexcept override {
+    const std::lock_guard held{of_.mutex_};
+    for (enrolled* who : of_.consumers_) {
+      who->book().settle_changes();
+      const auto at = std::ranges::find(lost_, who->owner(), &std::pair<std::int64_t, std::vector<lease_token>>::first);
+      if (at != lost_.end() && !at->second.empty()) {
+        who->lost(at->second);
       }
     }
-    succeeded_ = failure == nullptr;
-    busy_.store(false, std::memory_order_release);
   }
-  [[nodiscard]] bool succeeded() const noexcept { return succeeded_; }
+  /// A failed beat is tried again when the next is due: the lease lasts three of them.
+  void finish() noexcept override { busy_.store(false, std::memory_order_release); }
 
  private:
   attendant& of_;
-  std::vector<std::int64_t> owners_;
   std::vector<std::pair<std::int64_t, std::vector<lease_token>>> lost_;
-  std::atomic<bool> succeeded_{false};
   std::atomic<bool> busy_{false};
 };
 

@@ -2,8 +2,8 @@
 // leases, hears the bell of other processes, and ticks once a second in case a bell was lost. It starts with the first worker or the first
 // wait for a result.
 //
-// `mutex_` guards the lists of consumers and waiters; it is never held while the store is written. What the attendant calls on a
-// consumer or a waiter it calls under `mutex_`, so that one that has been dismissed is left alone.
+// `mutex_` guards the lists of consumers and waiters. What the attendant does with a consumer or a waiter it does under `mutex_`, so that one that
+// has been dismissed is left alone; that includes the few rows that a beat writes for each consumer.
 #pragma once
 
 #include <atomic>
@@ -33,6 +33,8 @@ class enrolled {
   /// There may be something to promote, reclaim or expire.
   virtual void stir() noexcept = 0;
   virtual void lost(std::span<const lease_token> leases) = 0;
+  /// Its leases, for the executor of a transaction.
+  [[nodiscard]] virtual lease_book& book() noexcept = 0;
 
  protected:
   ~enrolled() = default;

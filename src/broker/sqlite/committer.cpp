@@ -14,6 +14,8 @@ namespace {
 
 constexpr off_t ballast_size = off_t{4} << 20;
 constexpr int patient_ms = 10'000;
+/// What a store at its own limit may grow by while it drains: a kept result is written before its job's page is free.
+constexpr std::int64_t spare_pages = 1024;
 
 bool is_full(const failure& f) noexcept { return f.reason() == errc::store_full; }
 
@@ -114,7 +116,7 @@ void committer::run_now() {
 }
 
 void committer::tidy() {
-  constexpr std::int64_t spare_pages = 256;
+  constexpr std::int64_t unused_pages = 256;
   {
     const std::lock_guard held{mutex_};
     if (executing_ || !queue_.empty() || closed_) {
@@ -125,7 +127,7 @@ void committer::tidy() {
   if (side_.try_lock()) {
     try {
       // A few pages at a time: a step takes up to three milliseconds.
-      if (query_integer(db_.get(), "PRAGMA freelist_count") > spare_pages) {
+      if (query_integer(db_.get(), "PRAGMA freelist_count") > unused_pages) {
         sqlite::execute(db_.get(), "PRAGMA incremental_vacuum(64)", "tidy");
       }
     } catch (const error&) {
@@ -305,7 +307,9 @@ void committer::drain_full_store(const failure& why) {
     }
   };
   if (!drains.empty()) {
+    bound_pages(spare_pages);
     try_one(drains);
+    bound_pages(0);
   }
   for (operation_base* op : all) {
     if (op->drains) {
@@ -339,6 +343,12 @@ void committer::conclude() {
     }
   }
   batch_.clear();
+}
+
+void committer::bound_pages(std::int64_t spare) {
+  if (options_.max_pages != 0) {
+    sqlite::execute(db_.get(), fmt::format("PRAGMA max_page_count = {}", options_.max_pages + spare).c_str(), "bound");
+  }
 }
 
 void committer::free_ballast() noexcept {

@@ -82,6 +82,8 @@ class fetch_base : public operation_base {
 struct committer_options {
   std::string path;
   bool in_place = true;
+  /// The largest size of the file in pages; nought means that only the disk bounds it.
+  std::int64_t max_pages = 0;
   /// Called after each transaction with what others must hear of, by the thread that executed it.
   std::function<void(effects&)> told;
 };
@@ -130,6 +132,7 @@ class committer : public std::enable_shared_from_this<committer> {
   void drain_full_store(const failure& why);
   void conclude();
   void free_ballast() noexcept;
+  void bound_pages(std::int64_t spare);
 
   process_mark process_;
   ergon::runtime& runtime_;

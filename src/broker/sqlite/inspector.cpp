@@ -9,6 +9,7 @@
 #include <ergon/base/text.hpp>
 
 #include "broker/job_id.hpp"
+#include "broker/rules.hpp"
 #include "broker/sqlite/store.hpp"
 
 namespace ergon::sqlite {
@@ -190,6 +191,15 @@ inspector::ending inspector::look(std::string_view id, std::string_view queue) {
   answer.keeps = info->keep_result.count() > 0;
   answer.serial = parse_job_id(info->id).serial.value_or(0);
   if (answer.keeps && is_terminal(info->state)) {
+    // Its trace may be kept for longer than its result.
+    record kept;
+    kept.retention = info->retention;
+    kept.keep_result = info->keep_result;
+    statement ended{db_.get(), "SELECT expires FROM ergon_ended WHERE serial = ?"};
+    if (!ended(answer.serial).step() || ended.integer(0) - rules::kept_for(info->state, kept).count() + kept.keep_result.count() <= store_now()) {
+      answer.exists = false;
+      return answer;
+    }
     answer.end = job_end{.state = info->state, .text = info->state == job_state::completed ? info->result.value_or("") : info->note};
   }
   return answer;

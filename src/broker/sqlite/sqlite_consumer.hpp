@@ -50,6 +50,7 @@ class sqlite_consumer final : public consumer, private fetch_base, private enrol
   [[nodiscard]] std::uint64_t bits() const noexcept override { return bits_; }
   void stir() noexcept override { stirred_.set(); }
   void lost(std::span<const lease_token> leases) override;
+  [[nodiscard]] lease_book& book() noexcept override { return book_; }
 
   std::shared_ptr<sqlite_broker> broker_;
   std::string name_;

@@ -436,7 +436,7 @@ void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
     const bool by_wall = job.due && *job.due > wall_;
     const bool by_delay = job.delay && job.delay->count() > 0;
     if (by_wall || by_delay) {
-      const auto due = by_wall ? wall_ms(*job.due) + 1 : now_ + delay_ms(*job.delay);
+      const auto due = by_wall ? std::chrono::ceil<milliseconds>(job.due->time_since_epoch()).count() : now_ + delay_ms(*job.delay);
       bool first = true;
       if (parked_first_(static_cast<int>(by_wall)).step()) {
         first = due < parked_first_.integer(0);
@@ -663,8 +663,11 @@ void store::settle(std::string_view worker, std::span<const settlement> what, st
       }
       ++run;
     }
+    // What was lost leaves the book when its worker hears of it, once; a token that is settled twice must not take from the range again.
     for (; i < run; ++i) {
-      end_range(static_cast<std::int64_t>(what[i].lease.number), book);
+      if (out[i] != settled::lost) {
+        end_range(static_cast<std::int64_t>(what[i].lease.number), book);
+      }
     }
   }
 }
@@ -874,7 +877,7 @@ std::int64_t store::join(const member& who, std::string_view host, std::uint32_t
   return sqlite3_last_insert_rowid(db_);
 }
 
-std::vector<lease_token> store::beat(std::int64_t owner, std::int64_t steady_ms) {
+std::vector<lease_token> store::beat(std::int64_t owner, std::int64_t steady_ms, lease_book& book) {
   worker_beat_(owner, steady_ms, wall_us(wall_)).run();
   std::vector<lease_token> lost;
   revoked_get_(owner);
@@ -883,6 +886,9 @@ std::vector<lease_token> store::beat(std::int64_t owner, std::int64_t steady_ms)
   }
   if (!lost.empty()) {
     revoked_clear_(owner).run();
+  }
+  for (const lease_token& lease : lost) {
+    end_range(static_cast<std::int64_t>(lease.number), book);
   }
   return lost;
 }

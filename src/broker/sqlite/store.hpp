@@ -148,8 +148,8 @@ class store {
 
   [[nodiscard]] std::int64_t join(const member& who, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
                                   std::string_view queues);
-  /// Renews the lease of a worker and returns what it lost. Its row comes back if somebody removed it.
-  [[nodiscard]] std::vector<lease_token> beat(std::int64_t owner, std::int64_t steady_ms);
+  /// Renews the lease of a worker, returns what it lost without having asked, and takes that out of its book.
+  [[nodiscard]] std::vector<lease_token> beat(std::int64_t owner, std::int64_t steady_ms, lease_book& book);
   void leave(std::int64_t owner);
   [[nodiscard]] std::vector<member> members();
 
