@@ -27,6 +27,9 @@ bool is_hopeless(errc reason) noexcept {
   return reason == errc::invalid_argument || reason == errc::too_large || reason == errc::bad_payload || reason == errc::not_supported;
 }
 
+/// It may be one settlement alone that the store cannot take; otherwise it is the store that is away.
+bool concerns_one(errc reason) noexcept { return reason == errc::store_full || is_hopeless(reason); }
+
 }  // namespace
 
 void worker_core::settled_one(ended_job& job, ergon::settled how) {
@@ -63,7 +66,7 @@ void worker_core::settled_one(ended_job& job, ergon::settled how) {
   }
 }
 
-task<bool> worker_core::settle_some(std::span<ended_job> some, bool& split) {
+task<worker_core::answer> worker_core::settle_some(std::span<ended_job> some) {
   std::vector<settlement>& what = settle_what_;
   std::vector<settled>& out = settle_out_;
   what.clear();
@@ -82,9 +85,7 @@ task<bool> worker_core::settle_some(std::span<ended_job> some, bool& split) {
     reason = errc::unavailable;
   }
   if (!wrong.empty()) {
-    if (some.size() > 1) {
-      split = true;
-    } else if (is_hopeless(reason)) {
+    if (some.size() == 1 && is_hopeless(reason)) {
       ended_job& job = some.front();
       log_.error("the store refuses how a job ended; it is buried instead", {{"job", public_id(*job.held.job)}, {"kind", job.held.job->kind}, {"error", wrong}});
       job.how = ergon::verdict::bury;
@@ -94,7 +95,7 @@ task<bool> worker_core::settle_some(std::span<ended_job> some, bool& split) {
     }
     const std::scoped_lock lock{lock_};
     settle_error_ = wrong;
-    co_return false;
+    co_return concerns_one(reason) ? answer::refused : answer::away;
   }
   bool alone = false;
   after then;
@@ -120,7 +121,7 @@ task<bool> worker_core::settle_some(std::span<ended_job> some, bool& split) {
   if (alone) alone_settled_.set();
   steps_.fetch_add(1, std::memory_order_relaxed);
   finish(then);
-  co_return true;
+  co_return answer::stored;
 }
 
 task<void> worker_core::settle_loop(std::shared_ptr<worker_core> self) {
@@ -159,18 +160,18 @@ task<void> worker_core::settle_loop(std::shared_ptr<worker_core> self) {
         if (count > 0 && bytes > most_bytes_at_once) break;
       }
       const std::span<ended_job> some{taken.data() + at, count};
-      bool split = false;
-      if (!co_await self->settle_some(some, split)) {
-        failed = true;
-        one_by_one = one_by_one || split;
-        for (ended_job& job : some) stuck.push_back(std::move(job));
-        // One that the store does not take must not hold up the others; a store that is away holds up all.
-        if (!split && !one_by_one) {
-          for (ended_job& job : std::span{taken}.subspan(at + count)) stuck.push_back(std::move(job));
-          break;
-        }
+      const answer got = co_await self->settle_some(some);
+      if (got == answer::refused && count > 1) {
+        // One that the store does not take must not hold up the others.
+        one_by_one = true;
+        continue;
       }
       at += count;
+      if (got == answer::stored) continue;
+      failed = true;
+      const std::size_t until = got == answer::away ? taken.size() : at;
+      for (std::size_t i = at - count; i < until; ++i) stuck.push_back(std::move(taken[i]));
+      at = until;
     }
     taken.clear();
     if (failed) {

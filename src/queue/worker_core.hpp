@@ -149,7 +149,8 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
 
   // settle_loop.cpp
   static task<void> settle_loop(std::shared_ptr<worker_core> self);
-  task<bool> settle_some(std::span<ended_job> some, bool& split);
+  enum class answer : std::uint8_t { stored, refused, away };
+  task<answer> settle_some(std::span<ended_job> some);
   void settled_one(ended_job& job, ergon::settled how);
 
   // watchdog.cpp

@@ -282,6 +282,8 @@ work* scheduler::steal(worker& self) noexcept {
 
 void scheduler::park(worker& self) noexcept {
   self.word.store(0, std::memory_order_relaxed);
+  // While it is in the idle list others may make it the watcher.
+  bool const watching = self.watches;
   bool all_idle = false;
   {
     std::lock_guard const guard(idle_lock_);
@@ -291,7 +293,7 @@ void scheduler::park(worker& self) noexcept {
   }
   steady_time until = steady_time::max();
   // What stands in a queue is not the watcher's until it is stuck.
-  bool stay_awake = (!self.watches && anything_queued()) || stop_.load(std::memory_order_acquire);
+  bool stay_awake = (!watching && anything_queued()) || stop_.load(std::memory_order_acquire);
   if (!stay_awake) {
     steady_time const due = timers_.earliest();
     if (due != steady_time::max()) {
@@ -317,7 +319,7 @@ void scheduler::park(worker& self) noexcept {
         futex_wake(settled_, 1'000'000);
       }
     }
-    if (self.watches) {
+    if (watching) {
       until = std::min(until, time_after(ergon::clock::system().steady(), watch_interval));
     }
     futex_wait(self.word, 0, until);

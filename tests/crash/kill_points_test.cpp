@@ -146,6 +146,7 @@ TEST(KillPointTest, AJobSurvivesAWorkerThatIsAbandonedAtEveryBrokerCallInMemory)
     };
     crash::plant_suspect(store, tell);
     bool dead = false;
+    std::stop_source end;
     const auto traced = traced_broker(store, [&](std::string_view call, trace_point at) {
       if (call == "consumer.abandon") {
         return;
@@ -154,11 +155,13 @@ TEST(KillPointTest, AJobSurvivesAWorkerThatIsAbandonedAtEveryBrokerCallInMemory)
       calls.emplace(call);
       dead = dead || (call == last_call && at == point);
       if (dead) {
+        // Nor does it wait for anything any more.
+        end.request_stop();
         throw error{errc::unavailable, "this process is dead"};
       }
     });
     try {
-      crash::live(traced, tell);
+      crash::live(traced, tell, end.get_token());
     } catch (const error&) {
       // The dead tell no tales.
     }

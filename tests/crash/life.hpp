@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,8 @@ namespace ergon::crash {
 using acknowledged = std::function<void(const std::string& id)>;
 
 /// Puts a job of every fate in (done, retried, out of attempts, cancelled while it runs and before, scheduled, run again, removed,
-/// waited for), works them off, looks at them in every way, and leaves. Blocks until all is done or `store` throws.
-void live(const std::shared_ptr<broker>& store, const acknowledged& tell);
+/// waited for), works them off, looks at them in every way, and leaves. Blocks until all is done, `store` throws, or `dead` is requested.
+void live(const std::shared_ptr<broker>& store, const acknowledged& tell, std::stop_token dead = {});
 
 /// Works everything off that `live` left behind. Returns once no job is ready, due, or leased.
 void clean_up(const std::shared_ptr<broker>& store);
