@@ -38,7 +38,9 @@ class CliTest : public testing::Test {
   CliTest()
       : clock_(std::make_unique<manual_clock>()),
         runtime_(std::make_unique<runtime>(runtime_options{.threads = 1, .clock = clock_.get()})) {
-    store_ = open_broker("memory:", {.runtime = runtime_.get(), .clock = clock_.get()});
+    // A name of its own: the store called `memory:` is the whole process's.
+    const std::string url = std::string("memory:") + testing::UnitTest::GetInstance()->current_test_info()->name();
+    store_ = open_broker(url, {.runtime = runtime_.get(), .clock = clock_.get()});
     around_.variable = [this](const char* name) {
       const auto found = variables_.find(name);
       return found == variables_.end() ? std::nullopt : std::optional(found->second);

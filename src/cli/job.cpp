@@ -179,7 +179,10 @@ void add_ls(CLI::App& noun, command& cmd) {
       ->type_name("STATE")
       ->check(CLI::IsMember(states).description(""));
   verb->add_option("--kind", options->kind, "Only of this kind")->type_name("KIND");
-  verb->add_option("--limit", options->limit, "At most so many; 0 for all (default 100)")->type_name("N");
+  // A number with a sign wraps around when it is read: the bound refuses it.
+  verb->add_option("--limit", options->limit, "At most so many; 0 for all (default 100)")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}).description(""));
   verb->add_option("--cursor", options->cursor, "Go on where a former list ended")->type_name("CURSOR");
   verb->footer(
       "Examples:\n  ergon job ls --queue mail --state retry\n  ergon --json job ls --state dead --limit 0 | jq -r '.jobs[].id'");

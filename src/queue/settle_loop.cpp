@@ -32,8 +32,7 @@ bool concerns_one(errc reason) noexcept { return reason == errc::store_full || i
 
 }  // namespace
 
-void worker_core::settled_one(ended_job& job, ergon::settled how) {
-  const delivery& of = *job.held.job;
+void worker_core::count_end(const ended_job& job, ergon::settled how) noexcept {
   switch (how) {
     case ergon::settled::yes:
       switch (job.how) {
@@ -54,6 +53,10 @@ void worker_core::settled_one(ended_job& job, ergon::settled how) {
       break;
     case ergon::settled::lost: ++lost_; break;
   }
+}
+
+void worker_core::log_end(const ended_job& job, ergon::settled how) const {
+  const delivery& of = *job.held.job;
   if (how == ergon::settled::lost) {
     if (job.how != ergon::verdict::hand_back) {
       log_.warn("a job ended after its lease was lost; what its handler said is ignored", {{"job", public_id(of)}, {"kind", of.kind}, {"queue", of.queue}});
@@ -99,15 +102,14 @@ task<worker_core::answer> worker_core::settle_some(std::span<ended_job> some) {
   }
   bool alone = false;
   after then;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (some[i].how != ergon::verdict::complete || out[i] != settled::yes) log_end(some[i], out[i]);
+  }
   {
     const std::scoped_lock lock{lock_};
     for (std::size_t i = 0; i < some.size(); ++i) {
-      ended_job& job = some[i];
-      if (job.how == ergon::verdict::complete && out[i] == settled::yes) {
-        ++completed_;
-      } else {
-        settled_one(job, out[i]);
-      }
+      const ended_job& job = some[i];
+      count_end(job, out[i]);
       alone = alone || job.held.alone;
       release(job.held);
     }

@@ -151,7 +151,7 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   static task<void> settle_loop(std::shared_ptr<worker_core> self);
   enum class answer : std::uint8_t { stored, refused, away };
   task<answer> settle_some(std::span<ended_job> some);
-  void settled_one(ended_job& job, ergon::settled how);
+  void log_end(const ended_job& job, ergon::settled how) const;
 
   // watchdog.cpp
   static task<void> watch_loop(std::shared_ptr<worker_core> self);
@@ -162,6 +162,7 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   void lose(std::span<const lease_token> leases);
 
   // Under the lock.
+  void count_end(const ended_job& job, ergon::settled how) noexcept;
   void push_ended(ended_job&& job, after& then);
   void release(const held_job& held) noexcept;
   bool can_start() const noexcept;

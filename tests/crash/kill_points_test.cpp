@@ -1,10 +1,10 @@
 // Promises 1, 2 and 3 under crashes. The kill points are not picked by hand: a first run lists every broker call in a job's life, and
 // then a process dies by SIGKILL before and after each of them. A call of the list at which nobody died fails the test.
-#include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
@@ -86,7 +86,8 @@ int run_victim(const folder& in, const std::string& call, const std::string& poi
 /// What every run starts from: a store in which a suspect waits.
 void prepare(const folder& in) {
   runtime rt{{.threads = 1}};
-  crash::plant_suspect(open_broker(url_of(in), {.runtime = &rt}), [&](const std::string& id) { append(in / "acknowledged", id); });
+  crash::plant_suspect(open_broker(url_of(in), {.runtime = &rt}),
+                       [&](const std::string& id) { append(in / "acknowledged", id); });
 }
 
 void recover_and_check(const folder& in) {
@@ -107,9 +108,10 @@ TEST(KillPointTest, AJobSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
     recover_and_check(in);
   }
   // A life that skipped one of these would prove little.
-  for (const char* call : {"broker.enqueue", "broker.join", "broker.wait", "broker.find", "broker.list", "broker.queues", "broker.stats", "broker.workers",
-                           "broker.cancel", "broker.run", "broker.remove", "broker.pause", "broker.resume", "consumer.fetch", "consumer.settle",
-                           "consumer.mark", "consumer.report", "consumer.leave", "consumer.maintain", "consumer.news"}) {
+  for (const char* call : {"broker.enqueue", "broker.join",     "broker.wait",    "broker.find",       "broker.list",
+                           "broker.queues",  "broker.stats",    "broker.workers", "broker.cancel",     "broker.run",
+                           "broker.remove",  "broker.pause",    "broker.resume",  "consumer.fetch",    "consumer.settle",
+                           "consumer.mark",  "consumer.report", "consumer.leave", "consumer.maintain", "consumer.news"}) {
     EXPECT_TRUE(calls.contains(call)) << call << " does not occur in a job's life";
   }
   for (const auto& call : calls) {
@@ -189,21 +191,23 @@ TEST(KillPointTest, AJobSurvivesAWorkerThatIsAbandonedAtEveryBrokerCallInMemory)
 int victim() {
   const std::filesystem::path in = std::getenv("ERGON_CRASH_FOLDER");
   const std::string last_call = std::getenv("ERGON_CRASH_CALL");
-  const trace_point point = std::string_view{std::getenv("ERGON_CRASH_POINT")} == "before" ? trace_point::before : trace_point::after;
+  const trace_point point =
+      std::string_view{std::getenv("ERGON_CRASH_POINT")} == "before" ? trace_point::before : trace_point::after;
   const int nth = std::atoi(std::getenv("ERGON_CRASH_NTH"));
   std::mutex mutex;
   std::set<std::string> calls;
   int count = 0;
   runtime rt{{.threads = 2}};
-  const auto store = traced_broker(open_broker(std::getenv("ERGON_CRASH_URL"), {.runtime = &rt}), [&](std::string_view call, trace_point at) {
-    const std::lock_guard held{mutex};
-    if (calls.emplace(call).second && call != "consumer.abandon") {
-      append(in / "calls", std::string{call});
-    }
-    if (call == last_call && at == point && ++count == nth) {
-      ::kill(::getpid(), SIGKILL);
-    }
-  });
+  const auto store =
+      traced_broker(open_broker(std::getenv("ERGON_CRASH_URL"), {.runtime = &rt}), [&](std::string_view call, trace_point at) {
+        const std::lock_guard held{mutex};
+        if (calls.emplace(call).second && call != "consumer.abandon") {
+          append(in / "calls", std::string{call});
+        }
+        if (call == last_call && at == point && ++count == nth) {
+          ::kill(::getpid(), SIGKILL);
+        }
+      });
   crash::live(store, [&](const std::string& id) { append(in / "acknowledged", id); });
   return 0;
 }

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <stop_token>
 
-#include <boost/describe.hpp>
 #include <gtest/gtest.h>
+#include <boost/describe.hpp>
 
 #include <ergon/queue/client.hpp>
 #include <ergon/queue/worker.hpp>
@@ -206,7 +206,8 @@ void expect_all_ended(const std::shared_ptr<broker>& store, const std::set<std::
   std::map<std::string, int> seen;
   std::vector<queue_info> queues;
   std::vector<worker_info> workers;
-  store->runtime().block_on([](client jobs, std::map<std::string, int>& found, std::vector<queue_info>& qs, std::vector<worker_info>& ws) -> task<void> {
+  store->runtime().block_on([](client jobs, std::map<std::string, int>& found, std::vector<queue_info>& qs,
+                               std::vector<worker_info>& ws) -> task<void> {
     std::string cursor;
     do {
       job_page page = co_await jobs.list({}, cursor, 1000);

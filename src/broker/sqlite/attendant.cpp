@@ -205,7 +205,8 @@ void attendant::tell(effects& what) {
     bool ours = false;
     {
       const std::lock_guard held{mutex_};
-      ours = std::ranges::any_of(consumers_, [&](const enrolled* who) { return std::ranges::find(what.revoked, who->owner()) != what.revoked.end(); });
+      ours = std::ranges::any_of(
+          consumers_, [&](const enrolled* who) { return std::ranges::find(what.revoked, who->owner()) != what.revoked.end(); });
     }
     if (ours) {
       // The attendant's own thread asks for what was lost: this one is in the middle of a commit.

@@ -22,7 +22,12 @@ bool is_full(const failure& f) noexcept { return f.reason() == errc::store_full;
 }  // namespace
 
 committer::committer(ergon::runtime& rt, connection db, std::unique_ptr<store> in, side_file& side, committer_options options)
-    : runtime_{rt}, db_{std::move(db)}, store_{std::move(in)}, side_{side}, options_{std::move(options)}, ballast_{options_.path + "-ballast"} {
+    : runtime_{rt},
+      db_{std::move(db)},
+      store_{std::move(in)},
+      side_{side},
+      options_{std::move(options)},
+      ballast_{options_.path + "-ballast"} {
   ticket_.run = &committer::run_posted;
   load_ballast();
 }

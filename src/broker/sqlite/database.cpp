@@ -1,11 +1,11 @@
 #include "broker/sqlite/database.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstring>
 
 #include <array>
 #include <filesystem>
@@ -60,9 +60,9 @@ struct file_system_name {
 
 /// Their byte-range locks or shared mappings do not hold between machines, or not at all.
 constexpr std::array untrusted_file_systems{
-    file_system_name{0x6969, "NFS"},        file_system_name{0x517B, "SMB"},        file_system_name{0xFF534D42, "CIFS"},
-    file_system_name{0xFE534D42, "SMB2"},   file_system_name{0x65735546, "FUSE"},   file_system_name{0x01021997, "9p"},
-    file_system_name{0x5346414F, "AFS"},    file_system_name{0x73757245, "Coda"},   file_system_name{0x00C36400, "Ceph"},
+    file_system_name{0x6969, "NFS"},      file_system_name{0x517B, "SMB"},      file_system_name{0xFF534D42, "CIFS"},
+    file_system_name{0xFE534D42, "SMB2"}, file_system_name{0x65735546, "FUSE"}, file_system_name{0x01021997, "9p"},
+    file_system_name{0x5346414F, "AFS"},  file_system_name{0x73757245, "Coda"}, file_system_name{0x00C36400, "Ceph"},
 };
 
 void check_file_system(const std::string& path) {
@@ -75,9 +75,10 @@ void check_file_system(const std::string& path) {
   const auto magic = static_cast<unsigned long>(info.f_type) & 0xffffffffUL;
   for (const auto& fs : untrusted_file_systems) {
     if (fs.magic == magic) {
-      throw error{errc::bad_file_system, fmt::format("the store \"{}\" lies on {}, whose locks cannot be trusted between processes: put it on a "
-                                                     "local disk (ext4, xfs, btrfs, tmpfs)",
-                                                     path, fs.name)};
+      throw error{errc::bad_file_system,
+                  fmt::format("the store \"{}\" lies on {}, whose locks cannot be trusted between processes: put it on a "
+                              "local disk (ext4, xfs, btrfs, tmpfs)",
+                              path, fs.name)};
     }
   }
 }
@@ -178,7 +179,8 @@ connection open(const open_options& options) {
     make_private(options.path);
   }
   sqlite3* raw = nullptr;
-  const int flags = (options.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+  const int flags =
+      (options.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
   const int code = sqlite3_open_v2(options.path.c_str(), &raw, flags, nullptr);
   connection db{raw};
   if (code != SQLITE_OK) {
@@ -191,14 +193,16 @@ connection open(const open_options& options) {
     return db;
   }
   if (sqlite3_db_readonly(db.get(), "main") != 0) {
-    throw error{errc::store_read_only, fmt::format("the store \"{}\" may be read but not written: {}", options.path, advice_for(errc::store_read_only))};
+    throw error{errc::store_read_only,
+                fmt::format("the store \"{}\" may be read but not written: {}", options.path, advice_for(errc::store_read_only))};
   }
   const bool ours = has_schema(db.get());
   if (!ours && query_integer(db.get(), "SELECT count(*) FROM sqlite_schema") != 0 && !options.host) {
-    throw error{errc::not_a_store,
-                fmt::format("\"{}\" is the database of another program: name another file, or add ?host=true to keep jobs in it for that "
-                            "program's own transactions",
-                            options.path)};
+    throw error{
+        errc::not_a_store,
+        fmt::format("\"{}\" is the database of another program: name another file, or add ?host=true to keep jobs in it for that "
+                    "program's own transactions",
+                    options.path)};
   }
   if (!ours && !options.host) {
     // Only possible before the first table.
@@ -212,7 +216,10 @@ connection open(const open_options& options) {
   execute(db.get(), options.sync == synchronous::full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", "open");
   if (options.max_bytes != 0) {
     const auto page = query_integer(db.get(), "PRAGMA page_size");
-    execute(db.get(), fmt::format("PRAGMA max_page_count = {}", std::max<std::uint64_t>(64, options.max_bytes / static_cast<std::uint64_t>(page))).c_str(),
+    execute(db.get(),
+            fmt::format("PRAGMA max_page_count = {}",
+                        std::max<std::uint64_t>(64, options.max_bytes / static_cast<std::uint64_t>(page)))
+                .c_str(),
             "open");
   }
   migrate(db.get(), !options.host);

@@ -56,7 +56,8 @@ class statement {
   /// Good until the next step.
   [[nodiscard]] std::string_view bytes(int column) const noexcept {
     const void* data = sqlite3_column_blob(stmt_.get(), column);
-    return {static_cast<const char*>(data), data == nullptr ? 0 : static_cast<std::size_t>(sqlite3_column_bytes(stmt_.get(), column))};
+    return {static_cast<const char*>(data),
+            data == nullptr ? 0 : static_cast<std::size_t>(sqlite3_column_bytes(stmt_.get(), column))};
   }
 
  private:

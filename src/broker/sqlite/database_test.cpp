@@ -92,7 +92,6 @@ TEST_F(DatabaseTest, RefusesAStoreOfANewerRelease) {
   EXPECT_NE(said.find("99"), std::string::npos) << said;
 }
 
-
 TEST_F(DatabaseTest, SaysThatAReadOnlyFileIsReadOnly) {
   if (::geteuid() == 0) {
     GTEST_SKIP() << "nothing is read-only for root";
@@ -103,7 +102,9 @@ TEST_F(DatabaseTest, SaysThatAReadOnlyFileIsReadOnly) {
 }
 
 TEST_F(DatabaseTest, SaysThatADamagedFileIsDamaged) {
-  { static_cast<void>(open({.path = path})); }
+  {
+    static_cast<void>(open({.path = path}));
+  }
   {
     std::fstream file{path, std::ios::in | std::ios::out | std::ios::binary};
     file.seekp(100);

@@ -96,7 +96,8 @@ std::optional<std::uint64_t> inspector::serial_of(std::string_view id, std::stri
   const job_name name = parse_job_id(id);
   const bool names_a_life = id.find('@') != std::string_view::npos && name.serial;
   if (!name.custom_id.empty() && !names_a_life) {
-    statement own{db_.get(), "SELECT o.serial FROM ergon_own o JOIN ergon_queue q ON q.id = o.queue WHERE q.name = ? AND o.id = ?"};
+    statement own{db_.get(),
+                  "SELECT o.serial FROM ergon_own o JOIN ergon_queue q ON q.id = o.queue WHERE q.name = ? AND o.id = ?"};
     if (own(queue, name.custom_id).step()) {
       return static_cast<std::uint64_t>(own.integer(0));
     }
@@ -110,7 +111,8 @@ job_info inspector::of_job(std::int64_t seq, std::string_view body, const queue_
   job_info info = info_of(rec, static_cast<std::uint64_t>(seq), in.name, active ? job_state::active : job_state::ready);
   if (active) {
     statement holder{db_.get(),
-                     "SELECT w.name, l.last FROM ergon_lease l LEFT JOIN ergon_worker w ON w.id = l.owner WHERE l.first <= ? ORDER BY l.first DESC LIMIT 1"};
+                     "SELECT w.name, l.last FROM ergon_lease l LEFT JOIN ergon_worker w ON w.id = l.owner WHERE l.first <= ? "
+                     "ORDER BY l.first DESC LIMIT 1"};
     if (holder(seq).step() && holder.integer(1) >= seq) {
       info.worker = holder.bytes(0);
     }
@@ -125,7 +127,8 @@ job_info inspector::of_job(std::int64_t seq, std::string_view body, const queue_
 
 // Rows of ergon_parked: state, wall, due, body from column 1 on.
 job_info inspector::of_parked(std::int64_t serial, statement& row, const queue_place& in) {
-  job_info info = info_of(decode_record(row.bytes(4)), static_cast<std::uint64_t>(serial), in.name, static_cast<job_state>(row.integer(1)));
+  job_info info =
+      info_of(decode_record(row.bytes(4)), static_cast<std::uint64_t>(serial), in.name, static_cast<job_state>(row.integer(1)));
   info.due = row.integer(2) != 0 ? from_ms(row.integer(3)) : wall_of(row.integer(3));
   return info;
 }
@@ -196,11 +199,13 @@ inspector::ending inspector::look(std::string_view id, std::string_view queue) {
     kept.retention = info->retention;
     kept.keep_result = info->keep_result;
     statement ended{db_.get(), "SELECT expires FROM ergon_ended WHERE serial = ?"};
-    if (!ended(answer.serial).step() || ended.integer(0) - rules::kept_for(info->state, kept).count() + kept.keep_result.count() <= store_now()) {
+    if (!ended(answer.serial).step() ||
+        ended.integer(0) - rules::kept_for(info->state, kept).count() + kept.keep_result.count() <= store_now()) {
       answer.exists = false;
       return answer;
     }
-    answer.end = job_end{.state = info->state, .text = info->state == job_state::completed ? info->result.value_or("") : info->note};
+    answer.end =
+        job_end{.state = info->state, .text = info->state == job_state::completed ? info->result.value_or("") : info->note};
   }
   return answer;
 }
@@ -270,8 +275,10 @@ job_page inspector::list(const job_filter& filter, std::string_view cursor, std:
                : !wanted_states({job_state::completed, job_state::dead, job_state::cancelled, job_state::discarded})) {
       continue;
     }
-    statement rows{db_.get(), parked ? "SELECT queue, state, wall, due, body, serial FROM ergon_parked WHERE serial > ? ORDER BY serial LIMIT ?"
-                                     : "SELECT queue, state, ended_at, body, serial FROM ergon_ended WHERE serial > ? ORDER BY serial LIMIT ?"};
+    statement rows{db_.get(),
+                   parked
+                       ? "SELECT queue, state, wall, due, body, serial FROM ergon_parked WHERE serial > ? ORDER BY serial LIMIT ?"
+                       : "SELECT queue, state, ended_at, body, serial FROM ergon_ended WHERE serial > ? ORDER BY serial LIMIT ?"};
     rows(at.after, budget);
     while (rows.step()) {
       at.after = rows.integer(parked ? 5 : 4);
@@ -321,7 +328,8 @@ std::vector<queue_info> inspector::queues() {
       }
     }
     if (oldest) {
-      info.latency = std::max(std::chrono::milliseconds{0}, std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall() - *oldest));
+      info.latency =
+          std::max(std::chrono::milliseconds{0}, std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall() - *oldest));
     }
     ended(q.id);
     while (ended.step()) {
@@ -347,7 +355,8 @@ std::vector<queue_info> inspector::queues() {
     const auto at = std::ranges::find(queues, parked.integer(0), &queue_place::id);
     if (at != queues.end()) {
       queue_info& info = all[static_cast<std::size_t>(at - queues.begin())];
-      (static_cast<job_state>(parked.integer(1)) == job_state::scheduled ? info.scheduled : info.retry) += static_cast<std::uint64_t>(parked.integer(2));
+      (static_cast<job_state>(parked.integer(1)) == job_state::scheduled ? info.scheduled : info.retry) +=
+          static_cast<std::uint64_t>(parked.integer(2));
     }
   }
   return all;
@@ -357,9 +366,12 @@ std::vector<hour_stats> inspector::stats(std::string_view queue, std::uint32_t h
   const snapshot view{db_.get()};
   const auto now = std::chrono::duration_cast<std::chrono::hours>(clock_.wall().time_since_epoch()).count();
   statement rows{db_.get(),
-                 "SELECT hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed FROM (SELECT s.* FROM ergon_stats s JOIN ergon_queue q ON "
-                 "q.id = s.queue WHERE q.name = ?1 UNION ALL SELECT id, hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed FROM "
-                 "ergon_queue WHERE name = ?1) WHERE hour > ?2 AND enqueued + completed + failed + dead + cancelled + discarded + reclaimed > 0 ORDER BY hour"};
+                 "SELECT hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed FROM (SELECT s.* FROM "
+                 "ergon_stats s JOIN ergon_queue q ON "
+                 "q.id = s.queue WHERE q.name = ?1 UNION ALL SELECT id, hour, enqueued, completed, failed, dead, cancelled, "
+                 "discarded, reclaimed FROM "
+                 "ergon_queue WHERE name = ?1) WHERE hour > ?2 AND enqueued + completed + failed + dead + cancelled + discarded "
+                 "+ reclaimed > 0 ORDER BY hour"};
   std::vector<hour_stats> all;
   rows(queue, now - hours);
   const auto number = [&](int column) { return static_cast<std::uint64_t>(rows.integer(column)); };
@@ -401,7 +413,8 @@ std::vector<worker_info> inspector::workers() {
         if (info.running.size() < shown_running) {
           const auto seq = jobs.integer(0);
           const auto in = std::ranges::find(all, queue_of(seq), &queue_place::id);
-          const job_info job = info_of(decode_record(jobs.bytes(1)), static_cast<std::uint64_t>(seq), in != all.end() ? in->name : "", job_state::active);
+          const job_info job = info_of(decode_record(jobs.bytes(1)), static_cast<std::uint64_t>(seq),
+                                       in != all.end() ? in->name : "", job_state::active);
           info.running.push_back({.id = job.id, .queue = job.queue, .kind = job.kind});
         }
       }

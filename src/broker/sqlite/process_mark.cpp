@@ -30,7 +30,10 @@ bool process_mark::is_mine() const noexcept { return forks.load(std::memory_orde
 
 void process_mark::check(const std::string& what) const {
   if (!is_mine()) {
-    throw error{errc::closed, fmt::format("the store \"{}\" was opened before fork(): a child must open it anew, after exec or in a runtime of its own", what)};
+    throw error{
+        errc::closed,
+        fmt::format("the store \"{}\" was opened before fork(): a child must open it anew, after exec or in a runtime of its own",
+                    what)};
   }
 }
 

@@ -75,13 +75,15 @@ void migrate(sqlite3* db, bool own_file) {
     // Another process may have done it while this one waited for the lock.
     int version = version_of(db);
     if (version > schema_version) {
-      throw error{errc::newer_format, fmt::format("the store \"{}\" has schema version {}, and this release knows {} at most: use a newer release",
-                                                  sqlite3_db_filename(db, "main"), version, schema_version)};
+      throw error{errc::newer_format,
+                  fmt::format("the store \"{}\" has schema version {}, and this release knows {} at most: use a newer release",
+                              sqlite3_db_filename(db, "main"), version, schema_version)};
     }
     for (; version < schema_version; ++version) {
       execute(db, steps[static_cast<std::size_t>(version)], "migrate");
     }
-    execute(db, fmt::format("INSERT OR REPLACE INTO ergon_meta(key, value) VALUES ('schema', {})", schema_version).c_str(), "migrate");
+    execute(db, fmt::format("INSERT OR REPLACE INTO ergon_meta(key, value) VALUES ('schema', {})", schema_version).c_str(),
+            "migrate");
     if (own_file) {
       execute(db, fmt::format("PRAGMA application_id = {}", application_id).c_str(), "migrate");
     }

@@ -1,8 +1,5 @@
 #include "broker/sqlite/side_file.hpp"
 
-#include <cerrno>
-#include <climits>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -12,6 +9,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <cerrno>
+#include <climits>
+#include <cstring>
 
 #include <new>
 #include <span>
@@ -80,7 +80,8 @@ side_file::side_file(const std::string& database) : path_{database + "-ergon"} {
     if (fd_ >= 0) {
       ::close(fd_);
     }
-    throw error{why == ENOSPC ? errc::store_full : errc::unavailable, fmt::format("cannot {} \"{}\", which the processes of the store share: {}", what, path_, std::strerror(why))};
+    throw error{why == ENOSPC ? errc::store_full : errc::unavailable,
+                fmt::format("cannot {} \"{}\", which the processes of the store share: {}", what, path_, std::strerror(why))};
   };
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0) {
@@ -95,7 +96,8 @@ side_file::side_file(const std::string& database) : path_{database + "-ergon"} {
   }
   struct stat info{};
   // Its blocks must be there before it is mapped: writing to a hole of a full disk would kill the process.
-  if (::fstat(fd_, &info) != 0 || (static_cast<std::size_t>(info.st_size) < file_size && (errno = ::posix_fallocate(fd_, 0, file_size)) != 0)) {
+  if (::fstat(fd_, &info) != 0 ||
+      (static_cast<std::size_t>(info.st_size) < file_size && (errno = ::posix_fallocate(fd_, 0, file_size)) != 0)) {
     refuse("make");
   }
   map_ = ::mmap(nullptr, file_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
@@ -157,7 +159,9 @@ void side_file::wait(std::uint32_t heard, std::chrono::nanoseconds at_most) cons
   futex(places_[slot_].word, FUTEX_WAIT, heard, &timeout);
 }
 
-std::uint64_t side_file::want(std::uint64_t bits) noexcept { return places_[slot_].wants.exchange(bits, std::memory_order_seq_cst); }
+std::uint64_t side_file::want(std::uint64_t bits) noexcept {
+  return places_[slot_].wants.exchange(bits, std::memory_order_seq_cst);
+}
 
 void side_file::ring(place& whom) noexcept {
   whom.word.fetch_add(1, std::memory_order_seq_cst);

@@ -21,7 +21,9 @@ namespace ergon::sqlite {
 inline constexpr std::uint64_t bell_ended = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t bell_due = std::uint64_t{1} << 61;
 inline constexpr std::uint64_t bell_revoked = std::uint64_t{1} << 60;
-[[nodiscard]] constexpr std::uint64_t bell_queue(std::int64_t queue) noexcept { return std::uint64_t{1} << (static_cast<std::uint64_t>(queue) % 60); }
+[[nodiscard]] constexpr std::uint64_t bell_queue(std::int64_t queue) noexcept {
+  return std::uint64_t{1} << (static_cast<std::uint64_t>(queue) % 60);
+}
 
 class side_file {
  public:

@@ -1,9 +1,9 @@
 // What processes tell each other beside the database.
 #include "broker/sqlite/side_file.hpp"
 
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <atomic>

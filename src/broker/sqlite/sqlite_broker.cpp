@@ -41,12 +41,14 @@ std::string worker_name() {
 
 store_options read_options(const url& where) {
   if (where.path.empty()) {
-    throw error{errc::bad_url, fmt::format("the broker URL {} names no file: write sqlite:jobs.db or sqlite:/var/lib/app/jobs.db", where.shown)};
+    throw error{errc::bad_url,
+                fmt::format("the broker URL {} names no file: write sqlite:jobs.db or sqlite:/var/lib/app/jobs.db", where.shown)};
   }
   store_options options;
   option_reader reader{where};
   options.file.path = where.path;
-  options.file.sync = reader.take_choice<synchronous>("synchronous", synchronous::normal, {{"normal", synchronous::normal}, {"full", synchronous::full}});
+  options.file.sync = reader.take_choice<synchronous>("synchronous", synchronous::normal,
+                                                      {{"normal", synchronous::normal}, {"full", synchronous::full}});
   options.file.host = reader.take_bool("host", false);
   options.file.max_bytes = reader.take_size("max_bytes", 0);
   options.max_payload = reader.take_size("max_payload", default_payload, 1, most_payload);
@@ -80,11 +82,7 @@ open_options read_only(open_options options) {
 }  // namespace
 
 sqlite_broker::sqlite_broker(std::string url, store_options options, ergon::runtime& rt, ergon::clock& clk)
-    : url_{std::move(url)},
-      options_{std::move(options)},
-      runtime_{rt},
-      clock_{clk},
-      side_{[this] {
+    : url_{std::move(url)}, options_{std::move(options)}, runtime_{rt}, clock_{clk}, side_{[this] {
         // The database first: what is wrong with it is what its user must hear, and a refused file gets no side file.
         static_cast<void>(open(options_.file));
         return options_.file.path;
@@ -92,10 +90,11 @@ sqlite_broker::sqlite_broker(std::string url, store_options options, ergon::runt
   connection db = open(options_.file);
   auto in = make_store(db.get(), clock_, side_, options_.max_payload);
   const auto max_pages = options_.file.max_bytes != 0 ? query_integer(db.get(), "PRAGMA max_page_count") : 0;
-  committer_ = std::make_shared<committer>(
-      runtime_, std::move(db), std::move(in), side_,
-      committer_options{
-          .path = options_.file.path, .in_place = options_.file.sync == synchronous::normal, .max_pages = max_pages, .told = [this](effects& what) { attendant_->tell(what); }});
+  committer_ = std::make_shared<committer>(runtime_, std::move(db), std::move(in), side_,
+                                           committer_options{.path = options_.file.path,
+                                                             .in_place = options_.file.sync == synchronous::normal,
+                                                             .max_pages = max_pages,
+                                                             .told = [this](effects& what) { attendant_->tell(what); }});
   attendant_ = std::make_unique<attendant>(*committer_, side_, clock_, options_.lease);
   inspector_ = std::make_unique<inspector>(open(read_only(options_.file)), clock_);
 }
@@ -131,7 +130,13 @@ task<std::unique_ptr<consumer>> sqlite_broker::join(consumer_options options) {
     for (const auto& q : options.queues) {
       queues.push_back(in.queue_id(q.name));
     }
-    const member self{.id = 0, .name = name, .boot = clock_.boot_id(), .side = side_.id(), .slot = side_.slot(), .token = side_.token(), .beat = attendant_->steady_ms()};
+    const member self{.id = 0,
+                      .name = name,
+                      .boot = clock_.boot_id(),
+                      .side = side_.id(),
+                      .slot = side_.slot(),
+                      .token = side_.token(),
+                      .beat = attendant_->steady_ms()};
     owner = in.join(self, host, static_cast<std::uint32_t>(::getpid()), options.concurrency, listed);
   }};
   committer_->submit(op);
@@ -160,10 +165,12 @@ task<job_end> sqlite_broker::wait(std::string id) {
   const auto look = [this, &id] {
     const auto seen = inspector_->look(id, "default");
     if (!seen.exists) {
-      throw error{errc::not_found, fmt::format("there is no job {}, or it ended and what it kept has expired", ergon::quoted(id))};
+      throw error{errc::not_found,
+                  fmt::format("there is no job {}, or it ended and what it kept has expired", ergon::quoted(id))};
     }
     if (!seen.keeps) {
-      throw error{errc::no_result, fmt::format("the job {} keeps no result: enqueue it with keep_result to wait for its end", ergon::quoted(id))};
+      throw error{errc::no_result,
+                  fmt::format("the job {} keeps no result: enqueue it with keep_result to wait for its end", ergon::quoted(id))};
     }
     return seen;
   };
@@ -284,7 +291,8 @@ std::shared_ptr<broker> open_sqlite(const url& where, broker_options options) {
     }
   }
   // In a forked child nothing of it is the child's to close: neither the locks nor the threads.
-  std::shared_ptr<sqlite_broker> made{new sqlite_broker{where.shown, read, rt, clk}, [born = sqlite::process_mark{}](sqlite_broker* gone) {
+  std::shared_ptr<sqlite_broker> made{new sqlite_broker{where.shown, read, rt, clk},
+                                      [born = sqlite::process_mark{}](sqlite_broker* gone) {
                                         if (born.is_mine()) {
                                           delete gone;
                                         }

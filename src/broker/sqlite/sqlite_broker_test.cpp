@@ -63,7 +63,9 @@ task<void> work_off(std::shared_ptr<broker> from, std::atomic<int>& left, std::m
 class SqliteBrokerTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::string url(std::string_view options = {}) const { return "sqlite:" + path + std::string{options}; }
-  [[nodiscard]] std::shared_ptr<broker> open_it(std::string_view options = {}) { return open_broker(url(options), {.runtime = &rt}); }
+  [[nodiscard]] std::shared_ptr<broker> open_it(std::string_view options = {}) {
+    return open_broker(url(options), {.runtime = &rt});
+  }
 
   template <class F>
   static std::optional<errc> refusal(F f) {

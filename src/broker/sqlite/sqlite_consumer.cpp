@@ -20,7 +20,9 @@ constexpr std::chrono::seconds sweep_every{60};
 /// A fetch that is given up must not find jobs for nobody.
 class withdrawal {
  public:
-  withdrawal(committer& from, fetch_base& fetch, std::atomic<bool>& wanted) : from_{from}, fetch_{fetch}, wanted_{wanted} { wanted_ = true; }
+  withdrawal(committer& from, fetch_base& fetch, std::atomic<bool>& wanted) : from_{from}, fetch_{fetch}, wanted_{wanted} {
+    wanted_ = true;
+  }
   withdrawal(const withdrawal&) = delete;
   withdrawal& operator=(const withdrawal&) = delete;
   ~withdrawal() {
@@ -43,7 +45,9 @@ task<void> wait_on(event& what) { co_await what.wait(); }
 /// Settlements of one call.
 class sqlite_consumer::settling final : public operation_base {
  public:
-  settling(sqlite_consumer& by, std::span<const settlement> what, std::span<settled> out) : by_{by}, what_{what}, out_{out} { drains = true; }
+  settling(sqlite_consumer& by, std::span<const settlement> what, std::span<settled> out) : by_{by}, what_{what}, out_{out} {
+    drains = true;
+  }
 
   void run(store& in) override { in.settle(by_.name_, what_, out_, by_.book_); }
   void undo() noexcept override { by_.book_.undo(); }
@@ -58,7 +62,8 @@ class sqlite_consumer::settling final : public operation_base {
   std::span<settled> out_;
 };
 
-sqlite_consumer::sqlite_consumer(std::shared_ptr<sqlite_broker> of, std::string name, std::int64_t owner, std::vector<std::int64_t> queues, shares turns)
+sqlite_consumer::sqlite_consumer(std::shared_ptr<sqlite_broker> of, std::string name, std::int64_t owner,
+                                 std::vector<std::int64_t> queues, shares turns)
     : broker_{std::move(of)}, name_{std::move(name)}, owner_{owner}, queues_{std::move(queues)}, turns_{std::move(turns)} {
   for (const auto queue : queues_) {
     bits_ |= bell_queue(queue);
@@ -100,7 +105,8 @@ void sqlite_consumer::stored() noexcept {
 }
 
 bool sqlite_consumer::wants(std::span<queue_row* const> queues) const noexcept {
-  return wanted_ && std::ranges::any_of(queues, [this](const queue_row* row) { return std::ranges::find(queues_, row->id) != queues_.end(); });
+  return wanted_ && std::ranges::any_of(
+                        queues, [this](const queue_row* row) { return std::ranges::find(queues_, row->id) != queues_.end(); });
 }
 
 void sqlite_consumer::lost(std::span<const lease_token> leases) {

@@ -19,7 +19,8 @@ namespace ergon::sqlite {
 
 class sqlite_consumer final : public consumer, private fetch_base, private enrolled {
  public:
-  sqlite_consumer(std::shared_ptr<sqlite_broker> of, std::string name, std::int64_t owner, std::vector<std::int64_t> queues, shares turns);
+  sqlite_consumer(std::shared_ptr<sqlite_broker> of, std::string name, std::int64_t owner, std::vector<std::int64_t> queues,
+                  shares turns);
   ~sqlite_consumer() override;
 
   [[nodiscard]] const std::string& id() const noexcept override { return name_; }

@@ -44,8 +44,8 @@ std::string_view view_of(const std::vector<char>& body) noexcept { return {body.
 }  // namespace
 
 lease_token token_of(std::int64_t seq, const record& rec) noexcept {
-  const bool plain = rec.fit == record_fit::readable && rec.serial == 0 && rec.custom_id.empty() && rec.unique_key.empty() && rec.retention.count() == 0 &&
-                     rec.keep_result.count() == 0 && !rules::is_suspect(rec);
+  const bool plain = rec.fit == record_fit::readable && rec.serial == 0 && rec.custom_id.empty() && rec.unique_key.empty() &&
+                     rec.retention.count() == 0 && rec.keep_result.count() == 0 && !rules::is_suspect(rec);
   return {.where = plain ? 0U : 1U, .number = static_cast<std::uint64_t>(seq)};
 }
 
@@ -110,26 +110,31 @@ std::vector<std::pair<std::int64_t, std::int64_t>> lease_book::ranges() const {
 
 // --- transactions ----------------------------------------------------------------------------------------------------------------------
 
-store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload) : db_{db}, clock_{clock}, max_payload_{max_payload}, boot_id_{clock.boot_id()} {
+store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload)
+    : db_{db}, clock_{clock}, max_payload_{max_payload}, boot_id_{clock.boot_id()} {
   const auto sql = [db](std::string_view text) { return statement{db, text}; };
   begin_ = sql("BEGIN IMMEDIATE");
   commit_ = sql("COMMIT");
 
   constexpr std::string_view queue_columns =
-      "SELECT id, name, paused, head, tail, front_head, front_tail, hour, enqueued, completed, failed, dead, cancelled, discarded, reclaimed "
+      "SELECT id, name, paused, head, tail, front_head, front_tail, hour, enqueued, completed, failed, dead, cancelled, "
+      "discarded, reclaimed "
       "FROM ergon_queue WHERE ";
   queue_by_name_ = sql(fmt::format("{}name = ?", queue_columns));
   queue_by_id_ = sql(fmt::format("{}id = ?", queue_columns));
   queue_add_ = sql("INSERT INTO ergon_queue(name) VALUES (?)");
-  queue_write_ = sql(
-      "UPDATE ergon_queue SET head = ?2, tail = ?3, front_head = ?4, front_tail = ?5, hour = ?6, enqueued = ?7, completed = ?8, failed = ?9, dead = ?10, "
-      "cancelled = ?11, discarded = ?12, reclaimed = ?13 WHERE id = ?1");
+  queue_write_ =
+      sql("UPDATE ergon_queue SET head = ?2, tail = ?3, front_head = ?4, front_tail = ?5, hour = ?6, enqueued = ?7, completed = "
+          "?8, failed = ?9, dead = ?10, "
+          "cancelled = ?11, discarded = ?12, reclaimed = ?13 WHERE id = ?1");
   queue_pause_ = sql("UPDATE ergon_queue SET paused = ? WHERE name = ?");
   queue_ready_ = sql("SELECT 1 FROM ergon_queue WHERE id = ? AND paused = 0 AND (head < tail OR front_head < front_tail)");
-  stats_add_ = sql(
-      "INSERT INTO ergon_stats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET enqueued = enqueued + excluded.enqueued, completed = "
-      "completed + excluded.completed, failed = failed + excluded.failed, dead = dead + excluded.dead, cancelled = cancelled + excluded.cancelled, "
-      "discarded = discarded + excluded.discarded, reclaimed = reclaimed + excluded.reclaimed");
+  stats_add_ =
+      sql("INSERT INTO ergon_stats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET enqueued = enqueued + "
+          "excluded.enqueued, completed = "
+          "completed + excluded.completed, failed = failed + excluded.failed, dead = dead + excluded.dead, cancelled = cancelled "
+          "+ excluded.cancelled, "
+          "discarded = discarded + excluded.discarded, reclaimed = reclaimed + excluded.reclaimed");
 
   job_add_ = sql("INSERT INTO ergon_job(seq, body) VALUES (?, ?)");
   job_claim_ = sql("SELECT seq, body FROM ergon_job WHERE seq >= ? AND seq < ? ORDER BY seq LIMIT ?");
@@ -142,11 +147,12 @@ store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload) : db_{db
   lease_delete_ = sql("DELETE FROM ergon_lease WHERE first = ?");
   lease_of_ = sql("SELECT last, owner FROM ergon_lease WHERE first <= ? ORDER BY first DESC LIMIT 1");
   lease_owner_ = sql("SELECT first, last FROM ergon_lease WHERE owner = ? LIMIT 1");
-  orphan_find_ = sql(
-      "SELECT j.seq FROM ergon_queue q CROSS JOIN (SELECT 0 AS f UNION ALL SELECT 1) s CROSS JOIN ergon_job j "
-      "WHERE j.seq >= ((q.id * 2 + s.f) << 40) AND j.seq < ((q.id * 2 + s.f) << 40) + iif(s.f, q.front_head, q.head) "
-      "AND NOT EXISTS (SELECT 1 FROM (SELECT l.last AS last FROM ergon_lease l WHERE l.first <= j.seq ORDER BY l.first DESC LIMIT 1) WHERE last >= j.seq) "
-      "LIMIT ?");
+  orphan_find_ =
+      sql("SELECT j.seq FROM ergon_queue q CROSS JOIN (SELECT 0 AS f UNION ALL SELECT 1) s CROSS JOIN ergon_job j "
+          "WHERE j.seq >= ((q.id * 2 + s.f) << 40) AND j.seq < ((q.id * 2 + s.f) << 40) + iif(s.f, q.front_head, q.head) "
+          "AND NOT EXISTS (SELECT 1 FROM (SELECT l.last AS last FROM ergon_lease l WHERE l.first <= j.seq ORDER BY l.first DESC "
+          "LIMIT 1) WHERE last >= j.seq) "
+          "LIMIT ?");
 
   parked_add_ = sql("INSERT INTO ergon_parked(serial, queue, state, wall, due, body) VALUES (?, ?, ?, ?, ?, ?)");
   parked_get_ = sql("SELECT queue, state, body FROM ergon_parked WHERE serial = ?");
@@ -170,9 +176,10 @@ store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload) : db_{db
   ended_count_ = sql("SELECT count(*) FROM ergon_ended WHERE queue = ? AND state = ?");
   ended_oldest_ = sql("SELECT serial FROM ergon_ended WHERE queue = ? AND state = ? ORDER BY expires LIMIT ?");
 
-  worker_add_ = sql(
-      "INSERT INTO ergon_worker(name, host, pid, boot, side, slot, token, beat, started, seen, concurrency, queues) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-      "?, ?)");
+  worker_add_ =
+      sql("INSERT INTO ergon_worker(name, host, pid, boot, side, slot, token, beat, started, seen, concurrency, queues) VALUES "
+          "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?)");
   worker_beat_ = sql("UPDATE ergon_worker SET beat = ?2, seen = ?3 WHERE id = ?1");
   worker_delete_ = sql("DELETE FROM ergon_worker WHERE id = ?");
   worker_all_ = sql("SELECT id, boot, side, slot, token, beat, name FROM ergon_worker ORDER BY id");
@@ -254,7 +261,8 @@ void store::open_epoch() {
   }
   const auto anchor_wall = integer("anchor_wall");
   const auto anchor_store = integer("anchor_store");
-  const std::int64_t now = anchor_wall && anchor_store ? *anchor_store + std::max<std::int64_t>(0, wall_now - *anchor_wall) : wall_now;
+  const std::int64_t now =
+      anchor_wall && anchor_store ? *anchor_store + std::max<std::int64_t>(0, wall_now - *anchor_wall) : wall_now;
   epoch_ = now - boot_now;
   statement set{db_, "INSERT OR REPLACE INTO ergon_meta(key, value) VALUES (?, ?)"};
   set("boot", boot_id_).run();
@@ -329,7 +337,8 @@ queue_row& store::queue(std::int64_t id) {
     }
   }
   if (!queue_by_id_(id).step()) {
-    throw error{errc::store_corrupt, fmt::format("the store \"{}\" has a job of queue number {}, which does not exist", sqlite3_db_filename(db_, "main"), id)};
+    throw error{errc::store_corrupt, fmt::format("the store \"{}\" has a job of queue number {}, which does not exist",
+                                                 sqlite3_db_filename(db_, "main"), id)};
   }
   auto row = std::make_unique<queue_row>();
   read_row(queue_by_id_, *row);
@@ -370,7 +379,8 @@ void store::write(queue_row& row) {
     row.hour = hour;
   }
   const auto& c = row.count;
-  queue_write_(row.id, row.head, row.tail, row.front_head, row.front_tail, row.hour, c[0], c[1], c[2], c[3], c[4], c[5], c[6]).run();
+  queue_write_(row.id, row.head, row.tail, row.front_head, row.front_tail, row.hour, c[0], c[1], c[2], c[3], c[4], c[5], c[6])
+      .run();
 }
 
 void store::pause(std::string_view name, bool paused) {
@@ -436,13 +446,16 @@ void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
     const bool by_wall = job.due && *job.due > wall_;
     const bool by_delay = job.delay && job.delay->count() > 0;
     if (by_wall || by_delay) {
-      const auto due = by_wall ? std::chrono::ceil<milliseconds>(job.due->time_since_epoch()).count() : now_ + delay_ms(*job.delay);
+      const auto due =
+          by_wall ? std::chrono::ceil<milliseconds>(job.due->time_since_epoch()).count() : now_ + delay_ms(*job.delay);
       bool first = true;
       if (parked_first_(static_cast<int>(by_wall)).step()) {
         first = due < parked_first_.integer(0);
         parked_first_.done();
       }
-      parked_add_(serial, row->id, static_cast<int>(job_state::scheduled), static_cast<int>(by_wall), due, std::span<const char>{scratch_}).run();
+      parked_add_(serial, row->id, static_cast<int>(job_state::scheduled), static_cast<int>(by_wall), due,
+                  std::span<const char>{scratch_})
+          .run();
       effects_.earlier_due = effects_.earlier_due || first;
     } else {
       insert_body(job_add_, serial);
@@ -547,14 +560,16 @@ store::located store::find(std::string_view id, std::string_view queue_name) {
     }
   }
   if (found.where == place::nowhere) {
-    throw error{errc::not_found, fmt::format("there is no job {} (an own id is looked up in the queue \"{}\")", quoted(id), queue_name)};
+    throw error{errc::not_found,
+                fmt::format("there is no job {} (an own id is looked up in the queue \"{}\")", quoted(id), queue_name)};
   }
   return found;
 }
 
 std::string store::name_of(std::int64_t serial) {
   const located found = locate(serial);
-  return make_job_id(static_cast<std::uint64_t>(serial), found.where == place::nowhere ? std::string_view{} : found.rec.custom_id);
+  return make_job_id(static_cast<std::uint64_t>(serial),
+                     found.where == place::nowhere ? std::string_view{} : found.rec.custom_id);
 }
 
 // --- leasing ---------------------------------------------------------------------------------------------------------------------------
@@ -567,7 +582,8 @@ bool store::anything_ready(std::span<const std::int64_t> queues) {
   });
 }
 
-void store::claim(std::int64_t owner, std::span<const std::int64_t> queues, shares& turns, std::size_t max, delivery_batch& out, lease_book& book) {
+void store::claim(std::int64_t owner, std::span<const std::int64_t> queues, shares& turns, std::size_t max, delivery_batch& out,
+                  lease_book& book) {
   std::size_t taken = 0;
   const auto plan = turns.plan(max);
   for (const bool leftovers : {false, true}) {
@@ -591,7 +607,8 @@ void store::claim(std::int64_t owner, std::span<const std::int64_t> queues, shar
   }
 }
 
-void store::take(queue_row& row, bool front, std::size_t count, std::int64_t owner, delivery_batch& out, lease_book& book, std::size_t& taken) {
+void store::take(queue_row& row, bool front, std::size_t count, std::int64_t owner, delivery_batch& out, lease_book& book,
+                 std::size_t& taken) {
   std::int64_t& head = front ? row.front_head : row.head;
   const std::int64_t tail = front ? row.front_tail : row.tail;
   std::int64_t first = 0;
@@ -652,7 +669,8 @@ void store::settle(std::string_view worker, std::span<const settlement> what, st
     if (run > i) {
       const auto done = settle_run(what.subspan(i, run - i), out.subspan(i, run - i), book);
       if (done > 0) {
-        changed(queue(queue_of(static_cast<std::int64_t>(what[i].lease.number)))).count[c_completed] += static_cast<std::int64_t>(done);
+        changed(queue(queue_of(static_cast<std::int64_t>(what[i].lease.number)))).count[c_completed] +=
+            static_cast<std::int64_t>(done);
       }
     } else {
       // A token is good in its owner's hands alone.
@@ -873,7 +891,9 @@ void store::report(std::int64_t seq, double done, std::string_view note) {
 
 std::int64_t store::join(const member& who, std::string_view host, std::uint32_t pid, std::uint32_t concurrency,
                          std::string_view queues) {
-  worker_add_(who.name, host, pid, who.boot, who.side, who.slot, who.token, who.beat, wall_us(wall_), wall_us(wall_), concurrency, queues).run();
+  worker_add_(who.name, host, pid, who.boot, who.side, who.slot, who.token, who.beat, wall_us(wall_), wall_us(wall_), concurrency,
+              queues)
+      .run();
   return sqlite3_last_insert_rowid(db_);
 }
 
@@ -882,7 +902,8 @@ std::vector<lease_token> store::beat(std::int64_t owner, std::int64_t steady_ms,
   std::vector<lease_token> lost;
   revoked_get_(owner);
   while (revoked_get_.step()) {
-    lost.push_back({.where = static_cast<std::uint64_t>(revoked_get_.integer(1)), .number = static_cast<std::uint64_t>(revoked_get_.integer(0))});
+    lost.push_back({.where = static_cast<std::uint64_t>(revoked_get_.integer(1)),
+                    .number = static_cast<std::uint64_t>(revoked_get_.integer(0))});
   }
   if (!lost.empty()) {
     revoked_clear_(owner).run();
@@ -903,12 +924,12 @@ std::vector<member> store::members() {
   worker_all_();
   while (worker_all_.step()) {
     all.push_back({.id = worker_all_.integer(0),
-                       .name = std::string{worker_all_.bytes(6)},
-                       .boot = std::string{worker_all_.bytes(1)},
-                       .side = worker_all_.integer(2),
-                       .slot = worker_all_.integer(3),
-                       .token = worker_all_.integer(4),
-                       .beat = worker_all_.integer(5)});
+                   .name = std::string{worker_all_.bytes(6)},
+                   .boot = std::string{worker_all_.bytes(1)},
+                   .side = worker_all_.integer(2),
+                   .slot = worker_all_.integer(3),
+                   .token = worker_all_.integer(4),
+                   .beat = worker_all_.integer(5)});
   }
   return all;
 }
@@ -1094,7 +1115,8 @@ void store::revoke(std::int64_t seq, const record& rec) {
 job_state store::cancel(std::string_view id, std::string_view queue_name) {
   located job = find(id, queue_name);
   if (job.where == place::ended) {
-    throw error{errc::wrong_state, fmt::format("the job {} is {} already: only a job that has not ended can be cancelled", quoted(id), to_string(job.state))};
+    throw error{errc::wrong_state, fmt::format("the job {} is {} already: only a job that has not ended can be cancelled",
+                                               quoted(id), to_string(job.state))};
   }
   if (job.state == job_state::active) {
     revoke(job.seq, job.rec);
@@ -1122,7 +1144,8 @@ std::string store::run(std::string_view id, std::string_view queue_name) {
     const bool live = own_get_.integer(1) != 0;
     own_get_.done();
     if (live) {
-      throw error{errc::wrong_state, fmt::format("the job {} cannot run again: another live job has the id {}", quoted(id), quoted(job.rec.custom_id))};
+      throw error{errc::wrong_state, fmt::format("the job {} cannot run again: another live job has the id {}", quoted(id),
+                                                 quoted(job.rec.custom_id))};
     }
   }
   std::array<char, 16> key{};
@@ -1133,7 +1156,8 @@ std::string store::run(std::string_view id, std::string_view queue_name) {
       const bool locked = unique_get_.integer(1) > now_;
       unique_get_.done();
       if (locked) {
-        throw error{errc::wrong_state, fmt::format("the job {} cannot run again: {} holds its unique key", quoted(id), name_of(holder))};
+        throw error{errc::wrong_state,
+                    fmt::format("the job {} cannot run again: {} holds its unique key", quoted(id), name_of(holder))};
       }
     }
   }

@@ -139,7 +139,8 @@ class store {
   /// Whether `claim` could find something, read outside a transaction.
   [[nodiscard]] bool anything_ready(std::span<const std::int64_t> queues);
   /// Leases up to `max` jobs into `out` and `book`.
-  void claim(std::int64_t owner, std::span<const std::int64_t> queues, shares& turns, std::size_t max, delivery_batch& out, lease_book& book);
+  void claim(std::int64_t owner, std::span<const std::int64_t> queues, shares& turns, std::size_t max, delivery_batch& out,
+             lease_book& book);
   void settle(std::string_view worker, std::span<const settlement> what, std::span<settled> out, lease_book& book);
   /// Puts every job of these ranges back to the front, uncounted, and ends the leases.
   void hand_back_all(lease_book& book);
@@ -201,7 +202,8 @@ class store {
   [[nodiscard]] located find(std::string_view id, std::string_view queue);
   [[nodiscard]] std::string name_of(std::int64_t serial);
 
-  void take(queue_row& row, bool front, std::size_t count, std::int64_t owner, delivery_batch& out, lease_book& book, std::size_t& taken);
+  void take(queue_row& row, bool front, std::size_t count, std::int64_t owner, delivery_batch& out, lease_book& book,
+            std::size_t& taken);
   void settle_one(std::string_view worker, const settlement& s, settled& out);
   [[nodiscard]] std::size_t settle_run(std::span<const settlement> run, std::span<settled> out, const lease_book& book);
   void end_range(std::int64_t seq, lease_book& book);

@@ -29,9 +29,10 @@ std::shared_ptr<sqlite::sqlite_broker> check(sqlite3* db, std::shared_ptr<broker
   struct stat ours{};
   if (file == nullptr || ::stat(file, &theirs) != 0 || ::stat(of->path().c_str(), &ours) != 0 || theirs.st_dev != ours.st_dev ||
       theirs.st_ino != ours.st_ino) {
-    throw error{errc::not_a_store, fmt::format("the connection has \"{}\" open, and the broker \"{}\": open the broker on the connection's file, as "
-                                               "sqlite:PATH?host=true",
-                                               file != nullptr ? file : "", of->path())};
+    throw error{errc::not_a_store,
+                fmt::format("the connection has \"{}\" open, and the broker \"{}\": open the broker on the connection's file, as "
+                            "sqlite:PATH?host=true",
+                            file != nullptr ? file : "", of->path())};
   }
   return of;
 }
