@@ -138,38 +138,42 @@ TEST(KillPointTest, AJobSurvivesAWorkerThatIsAbandonedAtEveryBrokerCallInMemory)
   std::set<std::string> calls;
   int store_number = 0;
   const auto live_until = [&](const std::string& last_call, trace_point point, bool& died) {
-    runtime rt{{.threads = 2}};
-    const auto store = open_broker("memory:crash" + std::to_string(++store_number), {.runtime = &rt});
+    // The abandoned worker may make its last calls until the runtime ends: what they touch is made before it.
     std::mutex mutex;
     std::set<std::string> ids;
+    bool dead = false;
+    std::stop_source end;
+    runtime rt{{.threads = 2}};
+    const auto store = open_broker("memory:crash" + std::to_string(++store_number), {.runtime = &rt});
     const auto tell = [&](const std::string& id) {
       const std::lock_guard held{mutex};
       ids.insert(id);
     };
     crash::plant_suspect(store, tell);
-    bool dead = false;
-    std::stop_source end;
     const auto traced = traced_broker(store, [&](std::string_view call, trace_point at) {
       if (call == "consumer.abandon") {
         return;
       }
-      const std::lock_guard held{mutex};
-      calls.emplace(call);
-      dead = dead || (call == last_call && at == point);
-      if (dead) {
-        // Nor does it wait for anything any more.
-        end.request_stop();
-        throw error{errc::unavailable, "this process is dead"};
+      {
+        const std::lock_guard held{mutex};
+        calls.emplace(call);
+        dead = dead || (call == last_call && at == point);
+        if (!dead) {
+          return;
+        }
       }
+      // Nor does it wait for anything any more.
+      end.request_stop();
+      throw error{errc::unavailable, "this process is dead"};
     });
     try {
       crash::live(traced, tell, end.get_token());
     } catch (const error&) {
       // The dead tell no tales.
     }
-    died = dead;
     crash::clean_up(store);
     const std::lock_guard held{mutex};
+    died = dead;
     crash::expect_all_ended(store, ids);
   };
   bool died = false;
