@@ -116,4 +116,8 @@ void check_new_job(const new_job& job, std::size_t index, std::size_t max_payloa
   }
 }
 
+void check_new_jobs(std::span<const new_job> jobs, std::size_t max_payload) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) check_new_job(jobs[i], i, max_payload);
+}
+
 }  // namespace ergon

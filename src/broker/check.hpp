@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 #include <ergon/broker/job.hpp>
@@ -10,6 +11,8 @@ namespace ergon {
 
 /// `index` names the job within its batch in the error's text.
 void check_new_job(const new_job& job, std::size_t index, std::size_t max_payload);
+/// The same for all jobs of an enqueue.
+void check_new_jobs(std::span<const new_job> jobs, std::size_t max_payload);
 
 /// 1 to 128 bytes of letters, digits and `-_.:/`.
 void check_queue_name(std::string_view name);

@@ -43,6 +43,17 @@ struct worker_pong {
 };
 BOOST_DESCRIBE_STRUCT(worker_pong, (), (n))
 
+/// A handler that waits for an hour, and says when its frame is destroyed.
+auto sleeper(bool& unwound) {
+  return [&unwound](const worker_ping&) -> task<void> {
+    struct guard {
+      bool& flag;
+      ~guard() { flag = true; }
+    } const g{unwound};
+    co_await sleep_for(1h);
+  };
+}
+
 /// A worker on a scripted broker, a clock that stands still and a runtime of one thread.
 class WorkerTest : public ::testing::Test {
  protected:
@@ -167,8 +178,9 @@ TEST_F(WorkerTest, SurvivesAThrowOfSomethingThatIsNoException) {
 }
 
 TEST_F(WorkerTest, UsesTheDefaultPolicyWhereAPolicyThrows) {
-  make().handle([](const worker_ping&) -> task<void> { throw std::runtime_error("x"); },
-                {.retry = [](std::uint32_t, std::string_view) -> std::chrono::nanoseconds { throw std::runtime_error("policy"); }});
+  make().handle(
+      [](const worker_ping&) -> task<void> { throw std::runtime_error("x"); },
+      {.retry = [](std::uint32_t, std::string_view) -> std::chrono::nanoseconds { throw std::runtime_error("policy"); }});
   const auto job = store_->deliver({.kind = "worker_ping"});
   start();
   EXPECT_EQ(end_of(job).how, verdict::retry);
@@ -183,7 +195,8 @@ TEST_F(WorkerTest, LetsTheHandlersVerdictBeatTheRetryPolicy) {
     co_return outcome{};
   });
   std::vector<std::uint64_t> jobs;
-  for (int n = 1; n <= 4; ++n) jobs.push_back(store_->deliver({.kind = "worker_ping", .payload = R"({"n":)" + std::to_string(n) + "}"}));
+  for (int n = 1; n <= 4; ++n)
+    jobs.push_back(store_->deliver({.kind = "worker_ping", .payload = R"({"n":)" + std::to_string(n) + "}"}));
   start();
   EXPECT_EQ(end_of(jobs[0]).how, verdict::retry);
   EXPECT_EQ(end_of(jobs[0]).delay, 90s);
@@ -255,7 +268,8 @@ TEST_F(WorkerTest, RunsPlainFunctionsOnThePoolAndOnTheRuntime) {
     pool_thread = runtime::current();
     return job.n + 1;
   });
-  w.handle([&runtime_thread](const worker_pong&, job_context&) { runtime_thread = runtime::current(); }, {.where = run_on::runtime});
+  w.handle([&runtime_thread](const worker_pong&, job_context&) { runtime_thread = runtime::current(); },
+           {.where = run_on::runtime});
   const auto a = store_->deliver({.kind = "worker_ping", .payload = R"({"n":1})", .keeps_result = true});
   const auto b = store_->deliver({.kind = "worker_pong"});
   start();
@@ -278,8 +292,9 @@ TEST_F(WorkerTest, RetriesWhatAPlainFunctionThrows) {
 TEST_F(WorkerTest, TellsTheHandlerAboutItsAttempt) {
   std::string seen;
   make().handle([&seen](const worker_ping&, job_context& ctx) -> task<void> {
-    seen = std::string{ctx.kind()} + " " + std::string{ctx.queue()} + " " + std::to_string(ctx.attempt()) + "/" + std::to_string(ctx.max_attempts()) +
-           (ctx.last_attempt() ? " last" : "") + " " + ctx.worker_id() + " " + std::string{ctx.payload()};
+    seen = std::string{ctx.kind()} + " " + std::string{ctx.queue()} + " " + std::to_string(ctx.attempt()) + "/" +
+           std::to_string(ctx.max_attempts()) + (ctx.last_attempt() ? " last" : "") + " " + ctx.worker_id() + " " +
+           std::string{ctx.payload()};
     EXPECT_FALSE(ctx.id().empty());
     EXPECT_FALSE(ctx.stop_requested());
     EXPECT_FALSE(ctx.stop_token().stop_requested());
@@ -299,10 +314,12 @@ TEST_F(WorkerTest, TellsTheHandlerAboutItsAttempt) {
 
 TEST_F(WorkerTest, TakesAJobUnderAnAliasOfItsKind) {
   std::vector<std::string> seen;
-  make().handle([&seen](const worker_pong&, job_context& ctx) -> task<void> {
-    seen.emplace_back(ctx.kind());
-    co_return;
-  }, {.aliases = {"older_pong"}});
+  make().handle(
+      [&seen](const worker_pong&, job_context& ctx) -> task<void> {
+        seen.emplace_back(ctx.kind());
+        co_return;
+      },
+      {.aliases = {"older_pong"}});
   store_->deliver({.kind = "old_pong"});
   store_->deliver({.kind = "older_pong"});
   store_->deliver({.kind = "worker_pong"});
@@ -385,13 +402,7 @@ TEST_F(WorkerTest, SettlesWhatEndedInOneTurnTogether) {
 
 TEST_F(WorkerTest, StopsAnAttemptAtItsTimeLimitAndCountsItAsAFailure) {
   bool unwound = false;
-  make().handle([&unwound](const worker_ping&) -> task<void> {
-    struct guard {
-      bool& flag;
-      ~guard() { flag = true; }
-    } const g{unwound};
-    co_await sleep_for(1h);
-  });
+  make().handle(sleeper(unwound));
   const auto job = store_->deliver({.kind = "worker_ping", .timeout = 30s});
   start();
   pass(29s);
@@ -542,13 +553,7 @@ TEST_F(WorkerTest, KeepsToTheCalendarWhereItIsSetBack) {
 
 TEST_F(WorkerTest, Promise3StopsTheHandlerOfALostLeaseAndSettlesNothing) {
   bool unwound = false;
-  make().handle([&unwound](const worker_ping&) -> task<void> {
-    struct guard {
-      bool& flag;
-      ~guard() { flag = true; }
-    } const g{unwound};
-    co_await sleep_for(1h);
-  });
+  make().handle(sleeper(unwound));
   const auto job = store_->deliver({.kind = "worker_ping"});
   start();
   store_->lose(job);
@@ -740,7 +745,7 @@ TEST_F(WorkerTest, RunLeavesSignalsAloneWhereItIsGivenAToken) {
   make().handle([](const worker_ping&) -> task<void> { co_return; });
   std::jthread blocked{[this](std::stop_token stop) { worker_->run(stop); }};
   wait_until([&] { return worker_->health().ready; });
-  struct sigaction action {};
+  struct sigaction action{};
   ASSERT_EQ(::sigaction(SIGINT, nullptr, &action), 0);
   EXPECT_EQ(action.sa_handler, SIG_DFL);
   blocked.request_stop();
@@ -922,13 +927,7 @@ TEST_F(WorkerTest, FinishesRunningHandlersWithinTheGraceTime) {
 
 TEST_F(WorkerTest, HandsBackUncountedWhatOutlivesTheGraceTime) {
   bool unwound = false;
-  make({.shutdown_grace = 25s}).handle([&unwound](const worker_ping&) -> task<void> {
-    struct guard {
-      bool& flag;
-      ~guard() { flag = true; }
-    } const g{unwound};
-    co_await sleep_for(1h);
-  });
+  make({.shutdown_grace = 25s}).handle(sleeper(unwound));
   const auto job = store_->deliver({.kind = "worker_ping"});
   start();
   worker_->stop();

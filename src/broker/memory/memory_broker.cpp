@@ -163,7 +163,7 @@ class memory_broker final : public broker {
   [[nodiscard]] ergon::runtime& runtime() const noexcept override { return runtime_; }
 
   task<void> enqueue(std::span<const new_job> jobs, std::span<enqueued> out) override {
-    for (std::size_t i = 0; i < jobs.size(); ++i) check_new_job(jobs[i], i, limits_.payload);
+    check_new_jobs(jobs, limits_.payload);
     store_->enqueue(jobs, out, time_of(clock_), limits_);
     co_return;
   }

@@ -183,11 +183,11 @@ void attendant::tell(effects& what) {
   }
   if (what.earlier_due) {
     const std::lock_guard held{mutex_};
-    for (enrolled* who : consumers_) {
-      who->stir();
-    }
     if (consumers_.empty()) {
       side_.ring(bell_due, everybody);
+    }
+    for (enrolled* who : consumers_) {
+      who->stir();
     }
   }
   if (!what.ended.empty()) {

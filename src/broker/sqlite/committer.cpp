@@ -93,6 +93,10 @@ void committer::kick(std::unique_lock<std::mutex>& held) {
     return;
   }
   executing_ = true;
+  hand_over();
+}
+
+void committer::hand_over() {
   to_thread_ = true;
   if (!thread_.joinable()) {
     thread_ = std::thread{[this] { write_forever(); }};
@@ -186,11 +190,7 @@ void committer::cycle(role as, std::unique_lock<std::mutex>& held) {
       // What was taken goes back in front of what came since.
       queue_.insert(queue_.begin(), batch_.begin(), batch_.end());
       batch_.clear();
-      to_thread_ = true;
-      if (!thread_.joinable()) {
-        thread_ = std::thread{[this] { write_forever(); }};
-      }
-      handed_over_.notify_one();
+      hand_over();
       return;
     }
     if (as == role::in_place) {

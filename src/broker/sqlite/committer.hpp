@@ -123,6 +123,8 @@ class committer : public std::enable_shared_from_this<committer> {
 
   void check_open() const;
   void kick(std::unique_lock<std::mutex>& held);
+  /// Lets the thread execute in this one's place; `mutex_` is held and `executing_` true.
+  void hand_over();
   static void run_posted(work& item) noexcept;
   void cycle(role as, std::unique_lock<std::mutex>& held);
   void write_forever();
@@ -162,26 +164,37 @@ class committer : public std::enable_shared_from_this<committer> {
   std::uint64_t rings_before_ = 0;
 };
 
-/// An operation that lies in the awaiting frame.
+/// An operation that calls `run` and lies in the frame that awaits it.
 template <class Run>
 class awaited_operation final : public operation_base {
  public:
-  explicit awaited_operation(Run run) : run_{std::move(run)} {}
-
+  awaited_operation(Run run, bool makes_room) : run_{std::move(run)} { drains = makes_room; }
   void run(store& in) override { run_(in); }
-  void finish() noexcept override { done_.complete(); }
+  void finish() noexcept override { done.complete(); }
 
-  /// Awaited by the frame after `submit`; throws what the operation threw.
-  [[nodiscard]] completion& done() noexcept { return done_; }
-  void check() const {
-    if (failure) {
-      std::rethrow_exception(failure);
-    }
-  }
+  completion done;
 
  private:
   Run run_;
-  completion done_;
 };
+
+enum class room : std::uint8_t {
+  /// A full store refuses it.
+  taken,
+  /// It makes room: a full store takes it.
+  made,
+};
+
+/// Runs `what` in a transaction, shared with whatever else there is, and ends when that is stored. Throws what it threw. Finishes even if the
+/// awaiting task is cancelled.
+template <class Run>
+task<void> commit(committer& by, room how, Run what) {
+  awaited_operation op{std::move(what), how == room::made};
+  by.submit(op);
+  co_await op.done;
+  if (op.failure) {
+    std::rethrow_exception(op.failure);
+  }
+}
 
 }  // namespace ergon::sqlite

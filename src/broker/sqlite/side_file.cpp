@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include <new>
-#include <span>
 
 #include <fmt/format.h>
 

@@ -58,8 +58,8 @@ store_options read_options(const url& where) {
   return options;
 }
 
-std::unique_ptr<store> make_store(sqlite3* db, ergon::clock& clock, side_file& side, std::size_t max_payload) {
-  auto made = std::make_unique<store>(db, clock, max_payload);
+std::unique_ptr<store> make_store(sqlite3* db, ergon::clock& clock, side_file& side) {
+  auto made = std::make_unique<store>(db, clock);
   side.lock();
   try {
     made->begin();
@@ -82,20 +82,18 @@ open_options read_only(open_options options) {
 }  // namespace
 
 sqlite_broker::sqlite_broker(std::string url, store_options options, ergon::runtime& rt, ergon::clock& clk)
-    : url_{std::move(url)}, options_{std::move(options)}, runtime_{rt}, clock_{clk}, side_{[this] {
-        // The database first: what is wrong with it is what its user must hear, and a refused file gets no side file.
-        static_cast<void>(open(options_.file));
-        return options_.file.path;
-      }()} {
+    : url_{std::move(url)}, options_{std::move(options)}, runtime_{rt}, clock_{clk} {
+  // The database first: what is wrong with it is what its user must hear, and a refused file gets no side file.
   connection db = open(options_.file);
-  auto in = make_store(db.get(), clock_, side_, options_.max_payload);
+  side_.emplace(options_.file.path);
+  auto in = make_store(db.get(), clock_, *side_);
   const auto max_pages = options_.file.max_bytes != 0 ? query_integer(db.get(), "PRAGMA max_page_count") : 0;
-  committer_ = std::make_shared<committer>(runtime_, std::move(db), std::move(in), side_,
+  committer_ = std::make_shared<committer>(runtime_, std::move(db), std::move(in), *side_,
                                            committer_options{.path = options_.file.path,
                                                              .in_place = options_.file.sync == synchronous::normal,
                                                              .max_pages = max_pages,
                                                              .told = [this](effects& what) { attendant_->tell(what); }});
-  attendant_ = std::make_unique<attendant>(*committer_, side_, clock_, options_.lease);
+  attendant_ = std::make_unique<attendant>(*committer_, *side_, clock_, options_.lease);
   inspector_ = std::make_unique<inspector>(open(read_only(options_.file)), clock_);
 }
 
@@ -106,13 +104,8 @@ sqlite_broker::~sqlite_broker() {
 }
 
 task<void> sqlite_broker::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
-  awaited_operation op{[&](store& in) { in.enqueue(jobs, out); }};
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    check_new_job(jobs[i], i, options_.max_payload);
-  }
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  check_new_jobs(jobs, options_.max_payload);
+  co_await commit(*committer_, room::taken, [&](store& in) { in.enqueue(jobs, out); });
 }
 
 task<std::unique_ptr<consumer>> sqlite_broker::join(consumer_options options) {
@@ -125,7 +118,7 @@ task<std::unique_ptr<consumer>> sqlite_broker::join(consumer_options options) {
   const std::string name = worker_name();
   const std::string host = host_name();
   std::int64_t owner = 0;
-  awaited_operation op{[&](store& in) {
+  co_await commit(*committer_, room::taken, [&](store& in) {
     queues.clear();
     for (const auto& q : options.queues) {
       queues.push_back(in.queue_id(q.name));
@@ -133,15 +126,12 @@ task<std::unique_ptr<consumer>> sqlite_broker::join(consumer_options options) {
     const member self{.id = 0,
                       .name = name,
                       .boot = clock_.boot_id(),
-                      .side = side_.id(),
-                      .slot = side_.slot(),
-                      .token = side_.token(),
+                      .side = side_->id(),
+                      .slot = side_->slot(),
+                      .token = side_->token(),
                       .beat = attendant_->steady_ms()};
     owner = in.join(self, host, static_cast<std::uint32_t>(::getpid()), options.concurrency, listed);
-  }};
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  });
   co_return std::make_unique<sqlite_consumer>(shared_from_this(), name, owner, std::move(queues), std::move(turns));
 }
 
@@ -219,49 +209,32 @@ task<std::vector<worker_info>> sqlite_broker::workers() {
 
 task<job_state> sqlite_broker::cancel(std::string id, std::string queue) {
   job_state before{};
-  awaited_operation op{[&](store& in) { before = in.cancel(id, queue); }};
-  op.drains = true;
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(*committer_, room::made, [&](store& in) { before = in.cancel(id, queue); });
   co_return before;
 }
 
 task<std::string> sqlite_broker::run(std::string id, std::string queue) {
   std::string life;
-  awaited_operation op{[&](store& in) { life = in.run(id, queue); }};
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(*committer_, room::taken, [&](store& in) { life = in.run(id, queue); });
   co_return life;
 }
 
 task<void> sqlite_broker::remove(std::string id, std::string queue) {
-  awaited_operation op{[&](store& in) { in.remove(id, queue); }};
-  op.drains = true;
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(*committer_, room::made, [&](store& in) { in.remove(id, queue); });
 }
 
 task<void> sqlite_broker::pause(std::string queue) {
-  awaited_operation op{[&](store& in) { in.pause(queue, true); }};
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(*committer_, room::taken, [&](store& in) { in.pause(queue, true); });
 }
 
 task<void> sqlite_broker::resume(std::string queue) {
-  awaited_operation op{[&](store& in) { in.pause(queue, false); }};
-  committer_->submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(*committer_, room::taken, [&](store& in) { in.pause(queue, false); });
 }
 
 void sqlite_broker::notify() {
   committer_->wake_fetches();
   committer_->run_now();
-  side_.ring(bell_revoked - 1, std::numeric_limits<std::uint64_t>::max());
+  side_->ring(bell_revoked - 1, std::numeric_limits<std::uint64_t>::max());
   attendant_->stir();
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <ergon/base/url.hpp>
@@ -65,7 +66,7 @@ class sqlite_broker final : public broker, public std::enable_shared_from_this<s
   store_options options_;
   ergon::runtime& runtime_;
   ergon::clock& clock_;
-  side_file side_;
+  std::optional<side_file> side_;
   std::shared_ptr<committer> committer_;
   std::unique_ptr<attendant> attendant_;
   std::unique_ptr<inspector> inspector_;

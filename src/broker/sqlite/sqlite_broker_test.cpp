@@ -77,6 +77,24 @@ class SqliteBrokerTest : public ::testing::Test {
     return std::nullopt;
   }
 
+  /// Enqueues `job` until the store is full, works all of them off, and finds room again.
+  void fill_and_drain(const std::shared_ptr<broker>& b, const new_job& job) {
+    int stored = 0;
+    const auto full = refusal([&] {
+      for (;; ++stored) {
+        rt.block_on(put(*b, {job}));
+      }
+    });
+    EXPECT_EQ(full, errc::store_full);
+    EXPECT_GT(stored, 10);
+    std::atomic<int> left{stored};
+    std::multiset<std::string> done;
+    std::mutex mutex;
+    rt.block_on(work_off(b, left, done, mutex));
+    EXPECT_EQ(done.size(), static_cast<std::size_t>(stored));
+    EXPECT_NO_THROW(rt.block_on(put(*b, {{.kind = "k"}})));
+  }
+
   test_folder folder;
   std::string path = folder / "jobs.db";
   runtime rt{{.threads = 2}};
@@ -212,22 +230,8 @@ TEST_F(SqliteBrokerTest, ATransactionOnAnotherFileIsRefused) {
 
 // Promise 11.
 TEST_F(SqliteBrokerTest, AFullStoreRefusesEnqueuesAndDrains) {
-  const auto b = open_it("?max_bytes=1MiB");
   const std::string payload(20'000, 'x');
-  int stored = 0;
-  const auto full = refusal([&] {
-    for (;; ++stored) {
-      rt.block_on(put(*b, {{.kind = "k", .payload = payload, .max_retries = 0, .keep_result = 1h}}));
-    }
-  });
-  EXPECT_EQ(full, errc::store_full);
-  EXPECT_GT(stored, 10);
-  std::atomic<int> left{stored};
-  std::multiset<std::string> done;
-  std::mutex mutex;
-  rt.block_on(work_off(b, left, done, mutex));
-  EXPECT_EQ(done.size(), static_cast<std::size_t>(stored));
-  EXPECT_NO_THROW(rt.block_on(put(*b, {{.kind = "k"}})));
+  fill_and_drain(open_it("?max_bytes=1MiB"), {.kind = "k", .payload = payload, .max_retries = 0, .keep_result = 1h});
 }
 
 // Promise 11, with a disk that has no byte left. The disk is a memory file system of this test's own, which needs the right to mount.
@@ -237,25 +241,9 @@ TEST_F(SqliteBrokerTest, AFullDiskRefusesEnqueuesAndDrains) {
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12m") != 0) {
     GTEST_SKIP() << "cannot mount a small disk here";
   }
-  {
-    path = disk + "/jobs.db";
-    const auto b = open_it();
-    const std::string payload(50'000, 'x');
-    int stored = 0;
-    const auto full = refusal([&] {
-      for (;; ++stored) {
-        rt.block_on(put(*b, {{.kind = "k", .payload = payload}}));
-      }
-    });
-    EXPECT_EQ(full, errc::store_full);
-    EXPECT_GT(stored, 10);
-    std::atomic<int> left{stored};
-    std::multiset<std::string> done;
-    std::mutex mutex;
-    rt.block_on(work_off(b, left, done, mutex));
-    EXPECT_EQ(done.size(), static_cast<std::size_t>(stored));
-    EXPECT_NO_THROW(rt.block_on(put(*b, {{.kind = "k"}})));
-  }
+  path = disk + "/jobs.db";
+  const std::string payload(50'000, 'x');
+  fill_and_drain(open_it(), {.kind = "k", .payload = payload});
   ::umount2(disk.c_str(), MNT_DETACH);
 }
 
@@ -278,6 +266,51 @@ TEST_F(SqliteBrokerTest, OneLargeJobOnAFullStoreDoesNotRefuseTheSmallOnesBesideI
   }(*b, large, refused, stored));
   EXPECT_EQ(refused, errc::store_full);
   EXPECT_TRUE(stored);
+}
+
+// Promise 9.
+TEST_F(SqliteBrokerTest, ARecordThatCannotBeReadIsKeptByteForByteThroughEveryHandAndBuriedAsItWas) {
+  const auto b = open_it();
+  const std::string garbage = "\x01not a record";
+  rt.block_on(put(*b, {{.kind = "k", .payload = "innocent"}, {.kind = "k"}}));
+  {
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(path.c_str(), &raw), SQLITE_OK);
+    const connection db{raw};
+    statement{raw, "UPDATE ergon_job SET body = ? WHERE seq = (SELECT max(seq) FROM ergon_job)"}(std::span<const char>{garbage})
+        .run();
+  }
+  rt.block_on([](std::shared_ptr<broker> from, std::string bytes) -> task<void> {
+    auto victim = co_await from->join({.queues = {{"default", 1}}});
+    delivery_batch batch;
+    co_await victim->fetch(10, batch);
+    EXPECT_EQ(batch.jobs.size(), 2U);
+    victim->abandon();
+
+    auto heir = co_await from->join({.queues = {{"default", 1}}});
+    auto upkeep = spawn(heir->maintain());
+    std::vector<settlement> ends;
+    while (ends.size() < 2) {
+      batch.clear();
+      co_await heir->fetch(10, batch);
+      for (const delivery& job : batch.jobs) {
+        const bool unreadable = job.fit == record_fit::garbage;
+        ends.push_back({.lease = job.lease, .how = unreadable ? verdict::bury : verdict::complete, .text = "cannot be read"});
+      }
+    }
+    upkeep.cancel();
+    static_cast<void>(co_await as_result(upkeep));
+    std::vector<settled> how(ends.size());
+    co_await heir->settle(ends, how);
+    EXPECT_EQ(how, std::vector(2, settled::yes));
+    const auto dead = (co_await from->list({.state = job_state::dead}, {}, 10)).jobs;
+    EXPECT_EQ(dead.size(), 1U);
+    if (!dead.empty()) {
+      EXPECT_EQ(dead[0].payload, bytes);
+      EXPECT_EQ(dead[0].note, "cannot be read");
+    }
+    co_await heir->leave();
+  }(b, garbage));
 }
 
 TEST_F(SqliteBrokerTest, DelaysGoOnThroughARebootByTheCalendar) {

@@ -143,19 +143,13 @@ task<void> sqlite_consumer::settle(std::span<const settlement> what, std::span<s
 
 task<bool> sqlite_consumer::mark(lease_token lease) {
   bool owned = false;
-  awaited_operation op{[&](store& in) { owned = in.mark(static_cast<std::int64_t>(lease.number)); }};
-  op.drains = true;
-  broker_->commits().submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(broker_->commits(), room::made, [&](store& in) { owned = in.mark(static_cast<std::int64_t>(lease.number)); });
   co_return owned;
 }
 
 task<void> sqlite_consumer::report(lease_token lease, double done, std::string_view note) {
-  awaited_operation op{[&](store& in) { in.report(static_cast<std::int64_t>(lease.number), done, note); }};
-  broker_->commits().submit(op);
-  co_await op.done();
-  op.check();
+  co_await commit(broker_->commits(), room::taken,
+                  [&](store& in) { in.report(static_cast<std::int64_t>(lease.number), done, note); });
 }
 
 task<consumer_news> sqlite_consumer::news() {
@@ -182,7 +176,7 @@ task<void> sqlite_consumer::maintain() {
     bool more = false;
     next_due next;
     std::int64_t store_now = 0;
-    awaited_operation op{[&](store& in) {
+    co_await commit(commits, room::made, [&](store& in) {
       more = in.promote(promote_step);
       more = in.reclaim([&](const member& who) { return attends.judge(who); }, reclaim_step) || more;
       if (sweep) {
@@ -193,11 +187,7 @@ task<void> sqlite_consumer::maintain() {
       }
       next = in.upcoming();
       store_now = in.store_now();
-    }};
-    op.drains = true;
-    commits.submit(op);
-    co_await op.done();
-    op.check();
+    });
     if (more) {
       co_await yield();
       continue;
@@ -227,14 +217,10 @@ task<void> sqlite_consumer::leave() {
   while (!broker_->commits().withdraw(*this)) {
     co_await yield();
   }
-  awaited_operation op{[this](store& in) {
+  co_await commit(broker_->commits(), room::made, [this](store& in) {
     in.hand_back_all(book_);
     in.leave(owner_);
-  }};
-  op.drains = true;
-  broker_->commits().submit(op);
-  co_await op.done();
-  op.check();
+  });
   broker_->attends().dismiss(*this);
   gone_ = true;
 }

@@ -21,7 +21,6 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 constexpr std::size_t fetch_bytes = std::size_t{1} << 20;
-constexpr std::string_view unreadable_kind = "unreadable";
 
 std::int64_t wall_ms(wall_time t) noexcept { return duration_cast<milliseconds>(t.time_since_epoch()).count(); }
 std::int64_t wall_us(wall_time t) noexcept { return duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count(); }
@@ -110,8 +109,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> lease_book::ranges() const {
 
 // --- transactions ----------------------------------------------------------------------------------------------------------------------
 
-store::store(sqlite3* db, ergon::clock& clock, std::size_t max_payload)
-    : db_{db}, clock_{clock}, max_payload_{max_payload}, boot_id_{clock.boot_id()} {
+store::store(sqlite3* db, ergon::clock& clock) : db_{db}, clock_{clock} {
   const auto sql = [db](std::string_view text) { return statement{db, text}; };
   begin_ = sql("BEGIN IMMEDIATE");
   commit_ = sql("COMMIT");
@@ -239,7 +237,7 @@ void store::open_epoch() {
   // sets another constant, so that the store's time goes on from where it was last noted, by the calendar.
   const auto boot_now = duration_cast<milliseconds>(clock_.boot()).count();
   const auto wall_now = wall_ms(clock_.wall());
-  boot_id_ = clock_.boot_id();
+  const std::string boot_id = clock_.boot_id();
   statement get{db_, "SELECT value FROM ergon_meta WHERE key = ?"};
   const auto integer = [&](const char* key) {
     std::optional<std::int64_t> value;
@@ -255,7 +253,7 @@ void store::open_epoch() {
     get.done();
   }
   const auto epoch = integer("epoch");
-  if (epoch && boot == boot_id_) {
+  if (epoch && boot == boot_id) {
     epoch_ = *epoch;
     return;
   }
@@ -265,7 +263,7 @@ void store::open_epoch() {
       anchor_wall && anchor_store ? *anchor_store + std::max<std::int64_t>(0, wall_now - *anchor_wall) : wall_now;
   epoch_ = now - boot_now;
   statement set{db_, "INSERT OR REPLACE INTO ergon_meta(key, value) VALUES (?, ?)"};
-  set("boot", boot_id_).run();
+  set("boot", boot_id).run();
   set("epoch", epoch_).run();
   anchor_epoch();
 }
@@ -403,9 +401,6 @@ void store::pause(std::string_view name, bool paused) {
 void store::insert_body(statement& into, std::int64_t key) { into(key, std::span<const char>{scratch_}).run(); }
 
 void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    check_new_job(jobs[i], i, max_payload_);
-  }
   queue_row* row = nullptr;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const new_job& job = jobs[i];
@@ -413,27 +408,13 @@ void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
       row = &queue(job.queue);
     }
     out[i].created = true;
-    if (!job.id.empty() && own_get_(row->id, job.id).step()) {
-      const auto holder = own_get_.integer(0);
-      const bool live = own_get_.integer(1) != 0;
-      own_get_.done();
-      if (live) {
-        out[i] = {.id = make_job_id(static_cast<std::uint64_t>(holder), job.id), .created = false};
-        continue;
-      }
+    if (const auto holder = id_holder(row->id, job.id)) {
+      out[i] = {.id = make_job_id(static_cast<std::uint64_t>(*holder), job.id), .created = false};
+      continue;
     }
-    std::array<char, 16> key{};
-    if (!job.unique_key.empty()) {
-      key = hash_of(job.unique_key);
-      if (unique_get_(row->id, std::span<const char>{key}).step()) {
-        const auto holder = unique_get_.integer(0);
-        const bool locked = unique_get_.integer(1) > now_;
-        unique_get_.done();
-        if (locked) {
-          out[i] = {.id = name_of(holder), .created = false};
-          continue;
-        }
-      }
+    if (const auto holder = key_holder(row->id, job.unique_key)) {
+      out[i] = {.id = name_of(*holder), .created = false};
+      continue;
     }
 
     const auto serial = key_of(row->id, false, changed(*row).tail++);
@@ -448,26 +429,12 @@ void store::enqueue(std::span<const new_job> jobs, std::span<enqueued> out) {
     if (by_wall || by_delay) {
       const auto due =
           by_wall ? std::chrono::ceil<milliseconds>(job.due->time_since_epoch()).count() : now_ + delay_ms(*job.delay);
-      bool first = true;
-      if (parked_first_(static_cast<int>(by_wall)).step()) {
-        first = due < parked_first_.integer(0);
-        parked_first_.done();
-      }
-      parked_add_(serial, row->id, static_cast<int>(job_state::scheduled), static_cast<int>(by_wall), due,
-                  std::span<const char>{scratch_})
-          .run();
-      effects_.earlier_due = effects_.earlier_due || first;
+      park(serial, row->id, job_state::scheduled, by_wall, due);
     } else {
       insert_body(job_add_, serial);
       made_ready(*row);
     }
-    if (!job.id.empty()) {
-      // An ended life of the same id keeps its own row; only the name moves on.
-      own_set_(row->id, job.id, serial).run();
-    }
-    if (!job.unique_key.empty()) {
-      unique_set_(row->id, std::span<const char>{key}, serial, now_ + job.unique_for.count()).run();
-    }
+    hold(row->id, serial, job.id, job.unique_key, job.unique_for);
     ++row->count[c_enqueued];
     out[i].id = make_job_id(static_cast<std::uint64_t>(serial), job.id);
   }
@@ -485,7 +452,9 @@ bool store::load(std::int64_t seq, located& into) {
   into.seq = seq;
   into.queue = queue_of(seq);
   into.rec = decode_record(view_of(into.body));
-  into.serial = into.rec.serial != 0 ? static_cast<std::int64_t>(into.rec.serial) : seq;
+  // What cannot be read says nothing of who it was: it goes by its key.
+  const bool moved = into.rec.fit != record_fit::garbage && into.rec.serial != 0;
+  into.serial = moved ? static_cast<std::int64_t>(into.rec.serial) : seq;
   return true;
 }
 
@@ -500,6 +469,9 @@ store::located store::locate(std::int64_t serial) {
     found.queue = from.integer(0);
     found.state = static_cast<job_state>(from.integer(1));
     keep_body(from.bytes(2), found.body);
+    if (where == place::ended) {
+      found.expires = from.integer(3);
+    }
     from.done();
     found.rec = decode_record(view_of(found.body));
     return true;
@@ -552,12 +524,8 @@ store::located store::find(std::string_view id, std::string_view queue_name) {
     found = locate(serial);
   }
   // What was kept long enough is gone, whether or not it has been swept.
-  if (found.where == place::ended && ended_get_(found.serial).step()) {
-    const bool over = ended_get_.integer(3) <= now_;
-    ended_get_.done();
-    if (over) {
-      found.where = place::nowhere;
-    }
+  if (found.where == place::ended && found.expires <= now_) {
+    found.where = place::nowhere;
   }
   if (found.where == place::nowhere) {
     throw error{errc::not_found,
@@ -787,29 +755,74 @@ void store::pull(const located& from) {
   }
 }
 
+void store::rewrite(located& job) {
+  scratch_.clear();
+  if (job.rec.fit == record_fit::garbage) {
+    scratch_ = view_of(job.body);
+    return;
+  }
+  job.rec.serial = static_cast<std::uint64_t>(job.serial);
+  encode_record(job.rec, scratch_);
+}
+
 void store::put_ready(located& job, bool front) {
   queue_row& row = changed(queue(job.queue));
   const auto seq = key_of(row.id, front, front ? row.front_tail++ : row.tail++);
-  job.rec.serial = static_cast<std::uint64_t>(job.serial);
-  scratch_.clear();
-  encode_record(job.rec, scratch_);
+  rewrite(job);
   insert_body(job_add_, seq);
-  loc_set_(job.serial, seq).run();
+  if (job.rec.fit == record_fit::garbage) {
+    job.serial = seq;
+  } else {
+    loc_set_(job.serial, seq).run();
+  }
   made_ready(row);
 }
 
 void store::put_parked(located& job, std::int64_t delay) {
-  const auto due = now_ + delay;
+  rewrite(job);
+  park(job.serial, job.queue, job_state::retry, false, now_ + delay);
+}
+
+void store::park(std::int64_t serial, std::int64_t queue_number, job_state state, bool by_wall, std::int64_t due) {
+  const int wall = by_wall ? 1 : 0;
   bool first = true;
-  if (parked_first_(0).step()) {
+  if (parked_first_(wall).step()) {
     first = due < parked_first_.integer(0);
     parked_first_.done();
   }
-  job.rec.serial = static_cast<std::uint64_t>(job.serial);
-  scratch_.clear();
-  encode_record(job.rec, scratch_);
-  parked_add_(job.serial, job.queue, static_cast<int>(job_state::retry), 0, due, std::span<const char>{scratch_}).run();
+  parked_add_(serial, queue_number, static_cast<int>(state), wall, due, std::span<const char>{scratch_}).run();
   effects_.earlier_due = effects_.earlier_due || first;
+}
+
+std::optional<std::int64_t> store::id_holder(std::int64_t queue_number, std::string_view id) {
+  if (id.empty() || !own_get_(queue_number, id).step()) {
+    return std::nullopt;
+  }
+  const auto holder = own_get_.integer(0);
+  const bool live = own_get_.integer(1) != 0;
+  own_get_.done();
+  return live ? std::optional{holder} : std::nullopt;
+}
+
+std::optional<std::int64_t> store::key_holder(std::int64_t queue_number, std::string_view key) {
+  if (key.empty() || !unique_get_(queue_number, std::span<const char>{hash_of(key)}).step()) {
+    return std::nullopt;
+  }
+  const auto holder = unique_get_.integer(0);
+  const bool locked = unique_get_.integer(1) > now_;
+  unique_get_.done();
+  return locked ? std::optional{holder} : std::nullopt;
+}
+
+void store::hold(std::int64_t queue_number, std::int64_t serial, std::string_view id, std::string_view key,
+                 milliseconds unique_for) {
+  if (!id.empty()) {
+    // An ended life of the same id keeps its own row; only the name moves on.
+    own_set_(queue_number, id, serial).run();
+  }
+  if (!key.empty()) {
+    unique_set_(queue_number, std::span<const char>{hash_of(key)}, serial, now_ + unique_for.count()).run();
+  }
 }
 
 void store::finish(located& job, job_state end, std::string_view text, std::chrono::milliseconds kept_for) {
@@ -823,10 +836,7 @@ void store::finish(located& job, job_state end, std::string_view text, std::chro
   }
   if (kept > 0) {
     if (rec.fit == record_fit::garbage) {
-      rec = record{};
-      rec.kind = unreadable_kind;
-      rec.payload = view_of(job.body);
-      rec.enqueued_at = wall_;
+      rec = record_of_garbage(view_of(job.body), wall_);
     }
     rec.serial = 0;
     rec.ending = end == job_state::completed ? text : rules::cut_error(text);
@@ -1140,26 +1150,13 @@ std::string store::run(std::string_view id, std::string_view queue_name) {
     put_ready(job, false);
     return make_job_id(static_cast<std::uint64_t>(job.serial), job.rec.custom_id);
   }
-  if (!job.rec.custom_id.empty() && own_get_(job.queue, job.rec.custom_id).step()) {
-    const bool live = own_get_.integer(1) != 0;
-    own_get_.done();
-    if (live) {
-      throw error{errc::wrong_state, fmt::format("the job {} cannot run again: another live job has the id {}", quoted(id),
-                                                 quoted(job.rec.custom_id))};
-    }
+  if (id_holder(job.queue, job.rec.custom_id)) {
+    throw error{errc::wrong_state, fmt::format("the job {} cannot run again: another live job has the id {}", quoted(id),
+                                               quoted(job.rec.custom_id))};
   }
-  std::array<char, 16> key{};
-  if (!job.rec.unique_key.empty()) {
-    key = hash_of(job.rec.unique_key);
-    if (unique_get_(job.queue, std::span<const char>{key}).step()) {
-      const auto holder = unique_get_.integer(0);
-      const bool locked = unique_get_.integer(1) > now_;
-      unique_get_.done();
-      if (locked) {
-        throw error{errc::wrong_state,
-                    fmt::format("the job {} cannot run again: {} holds its unique key", quoted(id), name_of(holder))};
-      }
-    }
+  if (const auto holder = key_holder(job.queue, job.rec.unique_key)) {
+    throw error{errc::wrong_state,
+                fmt::format("the job {} cannot run again: {} holds its unique key", quoted(id), name_of(*holder))};
   }
   // A new life: what waits for the old one keeps its end, and the two share nothing.
   queue_row& row = changed(queue(job.queue));
@@ -1171,12 +1168,7 @@ std::string store::run(std::string_view id, std::string_view queue_name) {
   scratch_.clear();
   encode_record(job.rec, scratch_);
   insert_body(job_add_, serial);
-  if (!job.rec.custom_id.empty()) {
-    own_set_(row.id, job.rec.custom_id, serial).run();
-  }
-  if (!job.rec.unique_key.empty()) {
-    unique_set_(row.id, std::span<const char>{key}, serial, now_ + job.rec.unique_for.count()).run();
-  }
+  hold(row.id, serial, job.rec.custom_id, job.rec.unique_key, job.rec.unique_for);
   ++row.count[c_enqueued];
   made_ready(row);
   return make_job_id(static_cast<std::uint64_t>(serial), job.rec.custom_id);

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -121,7 +120,7 @@ struct next_due {
 class store {
  public:
   /// Prepares its statements on `db`, which must outlive it.
-  store(sqlite3* db, ergon::clock& clock, std::size_t max_payload);
+  store(sqlite3* db, ergon::clock& clock);
 
   void begin();
   void commit();
@@ -133,6 +132,7 @@ class store {
   void forget() noexcept;
   [[nodiscard]] effects& happened() noexcept { return effects_; }
 
+  /// The jobs have been checked (`check_new_jobs`).
   void enqueue(std::span<const new_job> jobs, std::span<enqueued> out);
 
   [[nodiscard]] std::int64_t queue_id(std::string_view name) { return queue(name).id; }
@@ -184,6 +184,8 @@ class store {
     std::int64_t seq = 0;
     std::int64_t queue = 0;
     job_state state = job_state::ready;
+    /// Of an ended job, in store time.
+    std::int64_t expires = 0;
     /// A vector, because a short string's bytes move with it and `rec` points into them.
     std::vector<char> body;
     record rec;
@@ -212,8 +214,18 @@ class store {
 
   /// Takes the job out of where it is; locks and places stay.
   void pull(const located& from);
+  /// Puts the record as it stands now into `scratch_`; one that cannot be read stays byte for byte what it was.
+  void rewrite(located& job);
   void put_ready(located& job, bool front);
   void put_parked(located& job, std::int64_t delay_ms);
+  /// Stores `scratch_` as a parked job, and notes whether it is the next to become due.
+  void park(std::int64_t serial, std::int64_t queue_number, job_state state, bool by_wall, std::int64_t due);
+  /// The live job that has this own id, or holds this unique key; nothing for an empty one.
+  [[nodiscard]] std::optional<std::int64_t> id_holder(std::int64_t queue_number, std::string_view id);
+  [[nodiscard]] std::optional<std::int64_t> key_holder(std::int64_t queue_number, std::string_view key);
+  /// Gives a new job its own id and its lock, as far as it asked for them.
+  void hold(std::int64_t queue_number, std::int64_t serial, std::string_view id, std::string_view key,
+            std::chrono::milliseconds unique_for);
   /// The end: releases what it held, keeps what is to be kept, counts.
   void finish(located& job, job_state end, std::string_view text) { finish(job, end, text, rules::kept_for(end, job.rec)); }
   void finish(located& job, job_state end, std::string_view text, std::chrono::milliseconds kept_for);
@@ -225,12 +237,10 @@ class store {
 
   sqlite3* db_;
   ergon::clock& clock_;
-  std::size_t max_payload_;
   std::uint64_t transaction_ = 0;
   wall_time wall_{};
   std::int64_t now_ = 0;
   std::int64_t epoch_ = 0;
-  std::string boot_id_;
   effects effects_;
   std::vector<std::unique_ptr<queue_row>> queues_;
   std::vector<queue_row*> dirty_;

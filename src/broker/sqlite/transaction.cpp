@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "broker/check.hpp"
 #include "broker/sqlite/sqlite_broker.hpp"
 #include "broker/sqlite/store.hpp"
 
@@ -42,8 +43,7 @@ std::shared_ptr<sqlite::sqlite_broker> check(sqlite3* db, std::shared_ptr<broker
 sqlite_transaction::sqlite_transaction(sqlite3* db, std::shared_ptr<broker> via) {
   auto of = check(db, std::move(via));
   auto& clock = of->clock();
-  const auto limit = of->max_payload();
-  impl_ = std::make_unique<impl>(db, std::move(of), sqlite::store{db, clock, limit});
+  impl_ = std::make_unique<impl>(db, std::move(of), sqlite::store{db, clock});
 }
 
 sqlite_transaction::~sqlite_transaction() = default;
@@ -52,6 +52,7 @@ std::vector<enqueued> sqlite_transaction::enqueue(std::span<const new_job> jobs)
   if (sqlite3_get_autocommit(impl_->db) != 0) {
     throw error{errc::wrong_state, "no transaction is open on the connection: BEGIN one, put the job in, COMMIT both"};
   }
+  check_new_jobs(jobs, impl_->via->max_payload());
   std::vector<enqueued> out(jobs.size());
   impl_->in.forget();
   impl_->in.open_epoch();
