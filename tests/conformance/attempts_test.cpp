@@ -66,7 +66,7 @@ TEST_P(AttemptConformance, ACancelledFetchLosesNothing) {
 TEST_P(AttemptConformance, AWokenButCancelledFetchPassesTheJobOn) {
   auto first = join();
   auto second = join();
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 100; ++round) {
     taken a;
     taken b;
     auto one = rt.spawn(first->fetch(1, a.batch));

@@ -54,6 +54,7 @@ void committer::submit_fetch(fetch_base& what) {
   check_open();
   if (what.state_ == fetch_base::state::idle) {
     what.state_ = fetch_base::state::queued;
+    what.withdrawn_ = false;
     queue_.push_back(&what);
     kick(held);
   }
@@ -68,6 +69,7 @@ bool committer::withdraw(fetch_base& what) noexcept {
     what.state_ = fetch_base::state::idle;
     return true;
   }
+  what.withdrawn_ = true;
   return false;
 }
 
@@ -278,6 +280,10 @@ void committer::attempt(std::span<operation_base* const> group) {
     if (!woken.empty()) {
       const std::lock_guard held{mutex_};
       for (fetch_base* fetch : woken) {
+        if (fetch->withdrawn_) {
+          queue_.push_back(fetch);
+          continue;
+        }
         fetch->state_ = fetch_base::state::waiting;
         waiting_.push_back(fetch);
       }
@@ -335,10 +341,10 @@ void committer::conclude() {
       op->finish();
       continue;
     }
-    std::unique_lock held{mutex_};
-    if (fetch->found() || fetch->failure) {
+    // `finish` under the lock: one who withdraws a fetch and is told that it is idle may rely on that it has been called.
+    const std::lock_guard held{mutex_};
+    if (fetch->found() || fetch->failure || fetch->withdrawn_) {
       fetch->state_ = fetch_base::state::idle;
-      held.unlock();
       fetch->finish();
     } else if (rings_ != rings_before_) {
       queue_.push_back(fetch);

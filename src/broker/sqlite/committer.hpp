@@ -77,6 +77,8 @@ class fetch_base : public operation_base {
   friend class committer;
   enum class state : std::uint8_t { idle, queued, waiting };
   state state_ = state::idle;
+  /// Taken back while it was executed.
+  bool withdrawn_ = false;
 };
 
 struct committer_options {
@@ -99,7 +101,7 @@ class committer : public std::enable_shared_from_this<committer> {
   void submit(operation_base& what);
   /// Queues a fetch, unless it waits already.
   void submit_fetch(fetch_base& what);
-  /// Takes a fetch back. False: it is being executed, and `finish` is on its way.
+  /// Takes a fetch back. False: it is being executed; `finish` is called when that is over, whether it has found something or not.
   bool withdraw(fetch_base& what) noexcept;
   /// Lets the fetches that wait look once more; then execute with `run_now`.
   void wake_fetches();

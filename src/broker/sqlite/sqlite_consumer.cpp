@@ -17,7 +17,7 @@ constexpr std::size_t reclaim_step = 200;
 constexpr std::size_t expire_step = 500;
 constexpr std::chrono::seconds sweep_every{60};
 
-/// A fetch that is given up must not find jobs for nobody.
+/// A fetch whose frame is destroyed must not find jobs for nobody.
 class withdrawal {
  public:
   withdrawal(committer& from, fetch_base& fetch, std::atomic<bool>& wanted) : from_{from}, fetch_{fetch}, wanted_{wanted} {
@@ -29,6 +29,11 @@ class withdrawal {
     if (wanted_.exchange(false)) {
       from_.withdraw(fetch_);
     }
+  }
+  /// Says that nobody waits any more. True: nothing was found and nothing will be; false: `finish` is on its way.
+  bool give_up() noexcept {
+    wanted_ = false;
+    return from_.withdraw(fetch_);
   }
   void found() noexcept { wanted_ = false; }
 
@@ -123,8 +128,19 @@ task<void> sqlite_consumer::fetch(std::size_t max, delivery_batch& out) {
   withdrawal guard{broker_->commits(), *this, wanted_};
   ready_.reset();
   broker_->commits().submit_fetch(*this);
-  co_await ready_.wait();
+  auto found_or_stopped = ready_.wait();
+  found_or_stopped.report_stop();
+  co_await found_or_stopped;
+  if (found_or_stopped.stopped() && !guard.give_up()) {
+    // It is being executed. What it finds is leased and somebody's: it is given out, and the cancel stops the next wait.
+    auto end = ready_.wait();
+    end.ignore_cancel();
+    co_await end;
+  }
   guard.found();
+  if (found_or_stopped.stopped() && !found() && !failure) {
+    co_await detail::stop_here{};
+  }
   if (auto failed = std::exchange(failure, nullptr)) {
     std::rethrow_exception(failed);
   }
