@@ -2,7 +2,7 @@
 //
 //   ergon::sqlite_transaction jobs{db, broker};        // broker: sqlite:app.db?host=true, db: the program's own connection
 //   BEGIN; INSERT INTO orders …;  jobs.enqueue(…);  COMMIT;
-//   jobs.notify();                                     // optional: workers look at once instead of within a second
+//   jobs.notify();                                     // optional: workers look at once instead of within two seconds
 #pragma once
 
 #include <memory>

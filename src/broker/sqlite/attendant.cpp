@@ -1,17 +1,50 @@
 #include "broker/sqlite/attendant.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace ergon::sqlite {
 
 namespace {
 
-constexpr std::chrono::milliseconds tick{1000};
+/// An idle worker pays for each: most of it is waking up.
+constexpr std::chrono::seconds tick{2};
 /// A calendar or suspend step that is worth looking at the schedule again.
 constexpr std::chrono::milliseconds step{20};
 
 }  // namespace
+
+/// Tells without a look into the store whether anybody, of any process, may have committed: every commit writes to the log, and that
+/// moves the file's time of modification.
+class attendant::log_watch {
+ public:
+  explicit log_watch(std::string log) : path_{std::move(log)} {}
+
+  /// Since the last call. To be called before one looks.
+  [[nodiscard]] bool changed(wall_time now) noexcept {
+    struct stat found;
+    if (::stat(path_.c_str(), &found) != 0) {
+      settled_ = false;
+      return true;
+    }
+    const bool same = settled_ && found.st_mtim.tv_sec == modified_.tv_sec && found.st_mtim.tv_nsec == modified_.tv_nsec;
+    modified_ = found.st_mtim;
+    const auto age = now.time_since_epoch() - std::chrono::seconds{modified_.tv_sec} - std::chrono::nanoseconds{modified_.tv_nsec};
+    settled_ = age > coarse;
+    return !same;
+  }
+
+ private:
+  /// Two commits this close to each other may leave the same time.
+  static constexpr std::chrono::milliseconds coarse{100};
+
+  std::string path_;
+  timespec modified_{};
+  bool settled_ = false;
+};
 
 /// Renews every consumer's lease in one transaction and brings back what they lost. At most one is under way.
 class attendant::beat final : public operation_base {
@@ -19,7 +52,7 @@ class attendant::beat final : public operation_base {
   explicit beat(attendant& of) : of_{of} { drains = true; }
 
   [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
-  void submit() {
+  void enlist() {
     {
       const std::lock_guard held{of_.mutex_};
       if (of_.consumers_.empty()) {
@@ -28,7 +61,7 @@ class attendant::beat final : public operation_base {
     }
     busy_.store(true, std::memory_order_release);
     try {
-      of_.commits_.submit(*this);
+      of_.commits_.enlist(*this);
     } catch (const error&) {
       busy_.store(false, std::memory_order_release);
     }
@@ -67,16 +100,16 @@ class attendant::beat final : public operation_base {
   std::atomic<bool> busy_{false};
 };
 
-/// Looks, without a transaction, whether a worker has died; taking over is `maintain`'s.
+/// Looks, without a transaction, who works on the store; taking over from the dead is `maintain`'s.
 class attendant::watch final : public operation_base {
  public:
   explicit watch(attendant& of) : of_{of} {}
 
   [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
-  void submit() {
+  void enlist() {
     busy_.store(true, std::memory_order_release);
     try {
-      of_.commits_.submit(*this);
+      of_.commits_.enlist(*this);
     } catch (const error&) {
       busy_.store(false, std::memory_order_release);
     }
@@ -87,30 +120,34 @@ class attendant::watch final : public operation_base {
   }
   void run(store& in) override { look(in); }
   void finish() noexcept override {
-    if (found_) {
+    judge();
+    busy_.store(false, std::memory_order_release);
+  }
+  /// Whether those who were there at the last look live still. While it is free.
+  void judge() {
+    if (std::ranges::any_of(members_, [this](const member& who) { return of_.judge(who) != vitality::alive; })) {
       of_.stir();
     }
-    busy_.store(false, std::memory_order_release);
   }
 
  private:
-  void look(store& in) {
-    found_ = std::ranges::any_of(in.members(), [this](const member& who) { return of_.judge(who) != vitality::alive; });
-  }
+  void look(store& in) { members_ = in.members(); }
 
   attendant& of_;
-  bool found_ = false;
+  std::vector<member> members_;
   std::atomic<bool> busy_{false};
 };
 
-attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease)
+attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease,
+                     std::string log)
     : commits_{commits},
       side_{side},
       clock_{clock},
       lease_{lease},
       boot_{clock.boot_id()},
       beat_{std::make_unique<beat>(*this)},
-      watch_{std::make_unique<watch>(*this)} {}
+      watch_{std::make_unique<watch>(*this)},
+      log_{std::make_unique<log_watch>(std::move(log))} {}
 
 attendant::~attendant() { stop(); }
 
@@ -249,7 +286,7 @@ std::uint64_t attendant::wanted() {
 
 void attendant::renew() {
   if (beat_->is_free()) {
-    beat_->submit();
+    beat_->enlist();
     commits_.run_now();
   }
 }
@@ -272,15 +309,16 @@ void attendant::attend() {
     if (ticked) {
       next_tick = now + tick;
     }
+    const bool missed = ticked && log_->changed(machine.wall());
     // A bell for a queue that was wanted a moment ago and is not any more does no harm.
     constexpr std::uint64_t queues = bell_revoked - 1;
-    if (ticked || (rung & queues) != 0) {
+    if (missed || (rung & queues) != 0) {
       commits_.wake_fetches();
     }
     if ((rung & bell_due) != 0) {
       stir();
     }
-    if (ticked || (rung & bell_ended) != 0) {
+    if (missed || (rung & bell_ended) != 0) {
       const std::lock_guard held{mutex_};
       for (waiter* who : waiters_) {
         who->rung.set();
@@ -295,12 +333,16 @@ void attendant::attend() {
         stir();
       }
       if (watch_->is_free()) {
-        watch_->submit();
+        if (missed) {
+          watch_->enlist();
+        } else {
+          watch_->judge();
+        }
       }
     }
     if (beat_->is_free() && ((rung & bell_revoked) != 0 || clock_.steady() - last_beat >= lease_ / 3)) {
       last_beat = clock_.steady();
-      beat_->submit();
+      beat_->enlist();
     }
     commits_.run_now();
     side_.wait(heard, std::max(std::chrono::nanoseconds{0}, next_tick - machine.steady()));

@@ -1,6 +1,6 @@
 // The thread that keeps a process's workers alive in a SQLite store, whatever its runtime and its handlers do: it renews their
-// leases, hears the bell of other processes, and ticks once a second in case a bell was lost. It starts with the first worker or the first
-// wait for a result.
+// leases, hears the bell of other processes, and every two seconds sees whether a worker has died or a commit was not rung. It starts with
+// the first worker or the first wait for a result.
 //
 // `mutex_` guards the lists of consumers and waiters. What the attendant does with a consumer or a waiter it does under `mutex_`, so that one that
 // has been dismissed is left alone; that includes the few rows that a beat writes for each consumer.
@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -48,7 +49,9 @@ struct waiter {
 
 class attendant {
  public:
-  attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease);
+  /// `log`: the path of the database's write-ahead log.
+  attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease,
+            std::string log);
   attendant(const attendant&) = delete;
   attendant& operator=(const attendant&) = delete;
   ~attendant();
@@ -72,6 +75,7 @@ class attendant {
  private:
   class beat;
   class watch;
+  class log_watch;
 
   void start(std::unique_lock<std::mutex>& held);
   void attend();
@@ -91,6 +95,7 @@ class attendant {
   std::atomic<bool> stop_{false};
   std::unique_ptr<beat> beat_;
   std::unique_ptr<watch> watch_;
+  std::unique_ptr<log_watch> log_;
   std::shared_ptr<void> listening_;
   std::thread thread_;
 };

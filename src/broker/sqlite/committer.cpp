@@ -48,6 +48,13 @@ void committer::submit(operation_base& what) {
   kick(held);
 }
 
+void committer::enlist(operation_base& what) {
+  process_.check(options_.path);
+  const std::lock_guard held{mutex_};
+  check_open();
+  queue_.push_back(&what);
+}
+
 void committer::submit_fetch(fetch_base& what) {
   process_.check(options_.path);
   std::unique_lock held{mutex_};

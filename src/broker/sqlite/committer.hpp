@@ -99,6 +99,8 @@ class committer : public std::enable_shared_from_this<committer> {
 
   /// Queues an operation; `finish` is called once it is stored or has failed. Throws `errc::closed`.
   void submit(operation_base& what);
+  /// Queues an operation for the caller's `run_now`, without waking the runtime. Throws `errc::closed`.
+  void enlist(operation_base& what);
   /// Queues a fetch, unless it waits already.
   void submit_fetch(fetch_base& what);
   /// Takes a fetch back. False: it is being executed; `finish` is called when that is over, whether it has found something or not.

@@ -88,12 +88,13 @@ sqlite_broker::sqlite_broker(std::string url, store_options options, ergon::runt
   side_.emplace(options_.file.path);
   auto in = make_store(db.get(), clock_, *side_);
   const auto max_pages = options_.file.max_bytes != 0 ? query_integer(db.get(), "PRAGMA max_page_count") : 0;
+  std::string log = sqlite3_filename_wal(sqlite3_db_filename(db.get(), "main"));
   committer_ = std::make_shared<committer>(runtime_, std::move(db), std::move(in), *side_,
                                            committer_options{.path = options_.file.path,
                                                              .in_place = options_.file.sync == synchronous::normal,
                                                              .max_pages = max_pages,
                                                              .told = [this](effects& what) { attendant_->tell(what); }});
-  attendant_ = std::make_unique<attendant>(*committer_, *side_, clock_, options_.lease);
+  attendant_ = std::make_unique<attendant>(*committer_, *side_, clock_, options_.lease, std::move(log));
   inspector_ = std::make_unique<inspector>(open(read_only(options_.file)), clock_);
 }
 
