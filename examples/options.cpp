@@ -37,7 +37,8 @@ ergon::task<int> put_in(ergon::client jobs) {
   // The caller's own id: put in twice, there once.
   const auto first = co_await jobs.enqueue(mail, {.id = "order-42"});
   const auto again = co_await jobs.enqueue(mail, {.id = "order-42"});
-  std::cout << "same id: created " << first.created << ", then " << again.created << ", same job: " << (first.id == again.id) << "\n";
+  std::cout << "same id: created " << first.created << ", then " << again.created << ", same job: " << (first.id == again.id)
+            << "\n";
 
   // Unique by kind and payload, and by a key.
   const auto one = co_await jobs.enqueue(rebuild_index{}, {.unique_for = 1h});
@@ -57,7 +58,10 @@ ergon::task<int> put_in(ergon::client jobs) {
   for (const ergon::queue_info& queue : co_await jobs.queues()) {
     std::cout << queue.name << ": " << queue.ready << " ready, " << queue.scheduled << " scheduled\n";
   }
-  co_return first.created && !again.created && first.id == again.id && one.created && !two.created && key.created && all.size() == 100 ? 0 : 1;
+  co_return first.created && !again.created && first.id == again.id && one.created && !two.created && key.created &&
+          all.size() == 100
+      ? 0
+      : 1;
 }
 
 int main() { return ergon::block_on(put_in(ergon::client{"memory:"})); }

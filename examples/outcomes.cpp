@@ -16,11 +16,11 @@ struct charge {
 BOOST_DESCRIBE_STRUCT(charge, (), (cents, card))
 
 ergon::task<ergon::outcome_of<std::string>> on_charge(const charge& job, ergon::job_context& ctx) {
-  if (job.cents == 0) co_return ergon::cancelled("nothing to charge");         // called off: neither success nor failure
-  if (job.card == "stolen") co_return ergon::fail("the card is stolen");        // to the dead letters, no retry
+  if (job.cents == 0) co_return ergon::cancelled("nothing to charge");    // called off: neither success nor failure
+  if (job.card == "stolen") co_return ergon::fail("the card is stolen");  // to the dead letters, no retry
   if (job.card == "busy" && ctx.attempt() == 1) co_return ergon::retry_in(2min, "the bank is busy");
   if (job.card == "flaky" && ctx.attempt() == 1) throw std::runtime_error("connection reset");  // retried by the policy
-  co_return "receipt for " + std::to_string(job.cents);                         // success, with a result
+  co_return "receipt for " + std::to_string(job.cents);                                         // success, with a result
 }
 
 int main() {

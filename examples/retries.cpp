@@ -59,5 +59,8 @@ int main() {
   print("pages", pages);
   print("stock", stock);
   for (const ergon::failure& failure : kit.job(page).errors) std::cout << "  " << failure.error << "\n";
-  return kit.state(page) == ergon::job_state::dead && kit.state(sync) == ergon::job_state::dead && pages.size() == 5 && stock.size() == 3 ? 0 : 1;
+  return kit.state(page) == ergon::job_state::dead && kit.state(sync) == ergon::job_state::dead && pages.size() == 5 &&
+                 stock.size() == 3
+             ? 0
+             : 1;
 }

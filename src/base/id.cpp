@@ -36,6 +36,15 @@ unsigned current_generation() noexcept {
   return fork_generation.load(std::memory_order_relaxed);
 }
 
+std::array<char, u64_text_size> u64_text(std::uint64_t value) noexcept {
+  std::array<char, u64_text_size> text;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    text[i] = alphabet[value & 31U];
+    value >>= 5U;
+  }
+  return text;
+}
+
 std::uint64_t split_mix(std::uint64_t& state) noexcept {
   std::uint64_t z = (state += 0x9E3779B97F4A7C15U);
   z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
@@ -46,18 +55,13 @@ std::uint64_t split_mix(std::uint64_t& state) noexcept {
 }  // namespace
 
 void encode_u64(std::uint64_t value, std::string& out) {
-  std::array<char, u64_text_size> text{};
-  for (std::size_t i = text.size(); i-- > 0;) {
-    text[i] = alphabet[value & 31U];
-    value >>= 5U;
-  }
+  const auto text = u64_text(value);
   out.append(text.data(), text.size());
 }
 
 std::string encode_u64(std::uint64_t value) {
-  std::string out;
-  encode_u64(value, out);
-  return out;
+  const auto text = u64_text(value);
+  return {text.data(), text.size()};
 }
 
 std::optional<std::uint64_t> decode_u64(std::string_view text) noexcept {

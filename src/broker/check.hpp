@@ -9,9 +9,7 @@
 
 namespace ergon {
 
-/// `index` names the job within its batch in the error's text.
-void check_new_job(const new_job& job, std::size_t index, std::size_t max_payload);
-/// The same for all jobs of an enqueue.
+/// The jobs of one enqueue; the error's text says which of several is wrong.
 void check_new_jobs(std::span<const new_job> jobs, std::size_t max_payload);
 
 /// 1 to 128 bytes of letters, digits and `-_.:/`.

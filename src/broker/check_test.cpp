@@ -1,7 +1,9 @@
 #include "broker/check.hpp"
 
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -17,10 +19,9 @@ constexpr std::size_t limit = 1000;
 /// What the check says to `job`; nothing where it takes it.
 std::optional<errc> refusal(const new_job& job) {
   try {
-    check_new_job(job, 3, limit);
+    check_new_jobs({&job, 1}, limit);
     return std::nullopt;
   } catch (const error& wrong) {
-    EXPECT_TRUE(std::string_view{wrong.what()}.starts_with("job 3 of the batch: ")) << wrong.what();
     return wrong.reason();
   }
 }
@@ -83,6 +84,23 @@ TEST(CheckTest, RefusesContradictions) {
   EXPECT_EQ(refusal({.kind = "k", .delay = 1s, .due = wall_time{}}), errc::invalid_argument);
   EXPECT_EQ(refusal({.kind = "k", .unique_key = "u"}), errc::invalid_argument);
   EXPECT_EQ(refusal({.kind = "k", .unique_for = 1s}), errc::invalid_argument);
+}
+
+TEST(CheckTest, TellsWhichOfSeveralJobsIsWrong) {
+  const auto text_of = [](std::span<const new_job> jobs) -> std::string {
+    try {
+      check_new_jobs(jobs, limit);
+      return {};
+    } catch (const error& wrong) {
+      return wrong.what();
+    }
+  };
+  // Names are looked at anew where they are others than the last job's.
+  const std::string shared = "kind";
+  const std::vector<new_job> jobs{{.kind = shared}, {.kind = shared}, {.kind = "b d"}};
+  EXPECT_EQ(text_of(jobs).find("job 2 of the batch: kind \"b d\""), 0U) << text_of(jobs);
+  EXPECT_EQ(text_of(std::span{jobs}.last(1)).find("kind \"b d\""), 0U);
+  EXPECT_EQ(text_of(std::span{jobs}.first(2)), "");
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace ergon::detail {
 /// Drawn evenly from nought to `bound`.
 [[nodiscard]] std::chrono::nanoseconds jittered(std::chrono::nanoseconds bound) noexcept;
 /// Drawn evenly from half of `bound` to all of it: where coming back at once would be rude.
-[[nodiscard]] inline std::chrono::nanoseconds half_jittered(std::chrono::nanoseconds bound) noexcept { return bound / 2 + jittered(bound / 2); }
+[[nodiscard]] inline std::chrono::nanoseconds half_jittered(std::chrono::nanoseconds bound) noexcept {
+  return bound / 2 + jittered(bound / 2);
+}
 
 }  // namespace ergon::detail

@@ -57,12 +57,19 @@ task<std::string> end_text(std::shared_ptr<broker> where, std::string id, wait_o
   } else {
     end = co_await where->wait(id);
   }
-  if (late) throw error{errc::timed_out, fmt::format("job {} has not ended within {}; it goes on", quoted(id), format_duration(*options.timeout))};
+  if (late)
+    throw error{errc::timed_out,
+                fmt::format("job {} has not ended within {}; it goes on", quoted(id), format_duration(*options.timeout))};
   switch (end.state) {
-    case job_state::completed: co_return std::move(end.text);
-    case job_state::cancelled: throw error{errc::job_failed, fmt::format("job {} was cancelled{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
-    case job_state::discarded: throw error{errc::job_failed, fmt::format("job {} was discarded{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
-    default: throw error{errc::job_failed, fmt::format("job {} failed for good{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
+    case job_state::completed:
+      co_return std::move(end.text);
+    case job_state::cancelled:
+      throw error{errc::job_failed, fmt::format("job {} was cancelled{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
+    case job_state::discarded:
+      throw error{errc::job_failed, fmt::format("job {} was discarded{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
+    default:
+      throw error{errc::job_failed,
+                  fmt::format("job {} failed for good{}{}", quoted(id), end.text.empty() ? "" : ": ", end.text)};
   }
 }
 
@@ -90,7 +97,8 @@ void job_batch::clear() noexcept {
   headers_.clear();
 }
 
-void job_batch::add_encoded(std::string_view kind, std::string_view payload, const job_options& options, const job_options* defaults) {
+void job_batch::add_encoded(std::string_view kind, std::string_view payload, const job_options& options,
+                            const job_options* defaults) {
   std::vector<header> headers;
   job_options both;
   if (defaults != nullptr) both = merged(options, *defaults);
@@ -100,7 +108,8 @@ void job_batch::add_encoded(std::string_view kind, std::string_view payload, con
   // The kind of a typed payload is static, one given as text need not be; a run of the same kind is kept once.
   job.kind = !jobs_.empty() && jobs_.back().kind == kind ? jobs_.back().kind : keep(kind);
   job.payload = keep(payload);
-  if (effective.queue) job.queue = !jobs_.empty() && jobs_.back().queue == *effective.queue ? jobs_.back().queue : keep(*effective.queue);
+  if (effective.queue)
+    job.queue = !jobs_.empty() && jobs_.back().queue == *effective.queue ? jobs_.back().queue : keep(*effective.queue);
   if (effective.id) job.id = keep(*effective.id);
   if (effective.unique_key) {
     job.unique_key = keep(*effective.unique_key);
@@ -120,7 +129,8 @@ client::client(std::shared_ptr<ergon::broker> where) : broker_(std::move(where))
   if (broker_ == nullptr) throw error{errc::invalid_argument, "a client needs a broker; the pointer is null"};
 }
 
-task<enqueued> client::put_one(std::string_view kind, std::string payload, const job_options& options, const job_options* defaults) const {
+task<enqueued> client::put_one(std::string_view kind, std::string payload, const job_options& options,
+                               const job_options* defaults) const {
   return put(broker_, pack(kind, std::move(payload), options, defaults));
 }
 
@@ -139,10 +149,12 @@ task<void> client::enqueue_all(const job_batch& batch, std::vector<enqueued>& an
   }(broker_, batch, answers);
 }
 
-task<std::string> client::wait_text(std::string id, wait_options options) const { return end_text(broker_, std::move(id), options); }
+task<std::string> client::wait_text(std::string id, wait_options options) const {
+  return end_text(broker_, std::move(id), options);
+}
 
-task<std::string> client::call_text(std::string_view kind, std::string payload, const job_options& options, const job_options* defaults,
-                                    wait_options waiting) const {
+task<std::string> client::call_text(std::string_view kind, std::string payload, const job_options& options,
+                                    const job_options* defaults, wait_options waiting) const {
   packed_job packed = pack(kind, std::move(payload), options, defaults);
   if (!packed.options.keep_result) packed.options.keep_result = call_keeps_result;
   return put_and_wait(broker_, std::move(packed), waiting);

@@ -19,8 +19,10 @@ namespace ergon::detail {
 
 namespace {
 
-constexpr backoff_options fetch_backoff{.base = std::chrono::milliseconds{100}, .factor = 2.0, .cap = std::chrono::seconds{15}, .jitter = true};
-constexpr backoff_options unknown_backoff{.base = std::chrono::seconds{1}, .factor = 2.0, .cap = std::chrono::minutes{1}, .jitter = true};
+constexpr backoff_options fetch_backoff{
+    .base = std::chrono::milliseconds{100}, .factor = 2.0, .cap = std::chrono::seconds{15}, .jitter = true};
+constexpr backoff_options unknown_backoff{
+    .base = std::chrono::seconds{1}, .factor = 2.0, .cap = std::chrono::minutes{1}, .jitter = true};
 constexpr std::size_t most_at_once = 1000;
 /// Settlements that may wait before no more is fetched.
 constexpr std::size_t most_unsettled = 4096;
@@ -93,14 +95,20 @@ void worker_core::accept(held_batch& batch, std::size_t asked, std::chrono::nano
   for (const delivery& job : jobs) {
     const held_job held{.job = &job, .batch = &batch, .entry = entry_of(job.kind), .since = now, .alone = job.suspect};
     if (job.fit == record_fit::garbage) {
-      at_once.push_back({.held = held, .lease = job.lease, .how = ergon::verdict::bury, .text = "what is stored is no job: its record is damaged", .delay = {}});
+      at_once.push_back({.held = held,
+                         .lease = job.lease,
+                         .how = ergon::verdict::bury,
+                         .text = "what is stored is no job: its record is damaged",
+                         .delay = {}});
     } else if (job.fit == record_fit::newer) {
       const std::string what = "a newer release of ergon wrote this job, and no worker of that release took it";
       give_back_unknown(held, what, at_once.emplace_back());
       not_understood.emplace_back("jobs of a newer release of ergon are handed back; update this worker");
     } else if (held.entry == nullptr) {
       give_back_unknown(held, fmt::format("no worker had a handler for the kind {}", quoted(job.kind)), at_once.emplace_back());
-      not_understood.emplace_back(fmt::format("jobs of the kind {} in the queue {} are handed back; this worker has no handler for it", quoted(job.kind), quoted(job.queue)));
+      not_understood.emplace_back(
+          fmt::format("jobs of the kind {} in the queue {} are handed back; this worker has no handler for it", quoted(job.kind),
+                      quoted(job.queue)));
     } else {
       incoming_.push_back(held);
     }
@@ -193,7 +201,12 @@ task<void> worker_core::run_suspects() {
       suspects_.erase(suspects_.begin());
       alone_settled_.reset();
       if (!wrong.empty() || (owned && phase_ != phase::working)) {
-        push_ended({.held = suspect, .lease = suspect.job->lease, .how = ergon::verdict::hand_back, .text = {}, .delay = std::chrono::seconds{wrong.empty() ? 0 : 1}}, then);
+        push_ended({.held = suspect,
+                    .lease = suspect.job->lease,
+                    .how = ergon::verdict::hand_back,
+                    .text = {},
+                    .delay = std::chrono::seconds{wrong.empty() ? 0 : 1}},
+                   then);
         started = true;
       } else if (!owned) {
         ++lost_;
@@ -208,7 +221,9 @@ task<void> worker_core::run_suspects() {
       }
     }
     finish(then);
-    if (!wrong.empty()) log_.error("a job that has to run alone could not be marked and is handed back", {{"job", public_id(*suspect.job)}, {"error", wrong}});
+    if (!wrong.empty())
+      log_.error("a job that has to run alone could not be marked and is handed back",
+                 {{"job", public_id(*suspect.job)}, {"error", wrong}});
     // Taken or not, the next fetch waits for the answer to its settlement.
     if (started) co_await alone_settled_.wait();
   }
@@ -273,8 +288,9 @@ task<void> worker_core::fetch_loop(std::shared_ptr<worker_core> self) {
       self->fetch_state_ = fetch_state::backs_off;
       self->fetch_error_ = wrong;
     }
-    self->log_.error("no jobs can be taken from the store; trying again",
-                     {{"broker", self->broker_->url()}, {"error", wrong}, {"tries", log_number(failures)}, {"in", format_duration(wait)}});
+    self->log_.error(
+        "no jobs can be taken from the store; trying again",
+        {{"broker", self->broker_->url()}, {"error", wrong}, {"tries", log_number(failures)}, {"in", format_duration(wait)}});
     co_await sleep_for(wait);
   }
 }

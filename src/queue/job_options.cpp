@@ -57,7 +57,8 @@ new_job job_of(std::string_view kind, std::string_view payload, const job_option
   new_job job{.kind = kind, .payload = payload};
   if (options.queue) job.queue = *options.queue;
   if (options.id) {
-    if (options.id->empty()) throw error{errc::invalid_argument, "the id of a job is empty; leave it out and the store makes one"};
+    if (options.id->empty())
+      throw error{errc::invalid_argument, "the id of a job is empty; leave it out and the store makes one"};
     job.id = *options.id;
   }
   if (options.process_in && options.process_at) {
@@ -75,7 +76,9 @@ new_job job_of(std::string_view kind, std::string_view payload, const job_option
   if (options.unique_key) job.unique_key = *options.unique_key;
   if (options.unique_for) {
     if (options.unique_for->count() <= 0) {
-      throw error{errc::invalid_argument, fmt::format("unique_for is {}; it must be longer than nought", format_duration(std::max<std::chrono::nanoseconds>(*options.unique_for, -longest_duration)))};
+      throw error{errc::invalid_argument,
+                  fmt::format("unique_for is {}; it must be longer than nought",
+                              format_duration(std::max<std::chrono::nanoseconds>(*options.unique_for, -longest_duration)))};
     }
     job.unique_for = *options.unique_for;
   } else if (options.unique_key) {

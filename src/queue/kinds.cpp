@@ -19,9 +19,11 @@ void claim_kind(std::string_view kind, const std::type_info& type) {
   const std::scoped_lock lock{mutex};
   const auto [owner, added] = owners.try_emplace(std::string{kind}, type);
   if (!added && owner->second != std::type_index{type}) {
-    throw error{errc::duplicate_kind,
-                fmt::format("the kind {} belongs to two types, {} and {}; give one of them a `static constexpr std::string_view kind` of its own",
-                            quoted(kind), owner->second.name(), type.name())};
+    throw error{
+        errc::duplicate_kind,
+        fmt::format(
+            "the kind {} belongs to two types, {} and {}; give one of them a `static constexpr std::string_view kind` of its own",
+            quoted(kind), owner->second.name(), type.name())};
   }
 }
 

@@ -17,10 +17,14 @@ namespace {
 task<ergon::outcome> innermost(attempt& at) {
   co_await at.held.entry->handler->run(at.context, at.end);
   switch (std::exchange(at.end.what, attempt_end::how::open)) {
-    case attempt_end::how::verdict: co_return std::move(at.end.verdict);
-    case attempt_end::how::threw: std::rethrow_exception(std::exchange(at.end.thrown, nullptr));
-    case attempt_end::how::bad_payload: co_return ergon::fail(std::move(at.end.text));
-    default: co_return ergon::outcome{ergon::outcome::how::success, std::move(at.end.text)};
+    case attempt_end::how::verdict:
+      co_return std::move(at.end.verdict);
+    case attempt_end::how::threw:
+      std::rethrow_exception(std::exchange(at.end.thrown, nullptr));
+    case attempt_end::how::bad_payload:
+      co_return ergon::fail(std::move(at.end.text));
+    default:
+      co_return ergon::outcome{ergon::outcome::how::success, std::move(at.end.text)};
   }
 }
 

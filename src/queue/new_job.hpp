@@ -15,6 +15,7 @@ namespace ergon::detail {
 
 /// `headers` holds what the result's headers point to. A job with `unique_for` and no key still needs `unique_key_of`. Throws
 /// `errc::invalid_argument` for options that contradict each other; ranges are the broker's to check.
-[[nodiscard]] new_job job_of(std::string_view kind, std::string_view payload, const job_options& options, std::vector<header>& headers);
+[[nodiscard]] new_job job_of(std::string_view kind, std::string_view payload, const job_options& options,
+                             std::vector<header>& headers);
 
 }  // namespace ergon::detail

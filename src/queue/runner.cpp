@@ -217,7 +217,8 @@ bool worker_core::judge(attempt& slot, bool stopped, bool root_cancelled, ended_
       break;
     case stop_cause::past_deadline:
       out.how = ergon::verdict::bury;
-      out.text = fmt::format("its deadline {} passed while it ran{}{}", format_time(*slot.held.job->deadline), why.empty() ? "" : ": ", why);
+      out.text = fmt::format("its deadline {} passed while it ran{}{}", format_time(*slot.held.job->deadline),
+                             why.empty() ? "" : ": ", why);
       return true;
     default:
       out.how = ergon::verdict::retry;
@@ -295,11 +296,18 @@ worker_core::next_step worker_core::step(attempt& slot, ended_job* ended, bool s
         release(slot.held);
       } else if (settle) {
         switch (ended->how) {
-          case ergon::verdict::complete: ++entry.completed; break;
+          case ergon::verdict::complete:
+            ++entry.completed;
+            break;
           case ergon::verdict::retry:
-          case ergon::verdict::bury: ++entry.failed; break;
-          case ergon::verdict::cancel: ++entry.cancelled; break;
-          default: break;
+          case ergon::verdict::bury:
+            ++entry.failed;
+            break;
+          case ergon::verdict::cancel:
+            ++entry.cancelled;
+            break;
+          default:
+            break;
         }
         push_ended(std::move(*ended), then);
       } else {
@@ -332,7 +340,12 @@ worker_core::next_step worker_core::step(attempt& slot, ended_job* ended, bool s
         if (job.deadline) {
           const wall_time wall = clock().wall();
           if (wall >= *job.deadline) {
-            push_ended({.held = slot.held, .lease = job.lease, .how = ergon::verdict::discard, .text = "its deadline passed before it was started", .delay = {}}, then);
+            push_ended({.held = slot.held,
+                        .lease = job.lease,
+                        .how = ergon::verdict::discard,
+                        .text = "its deadline passed before it was started",
+                        .delay = {}},
+                       then);
             continue;
           }
           slot.due = now + std::min<std::chrono::nanoseconds>(*job.deadline - wall, longest_duration);

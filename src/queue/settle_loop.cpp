@@ -20,11 +20,13 @@ namespace {
 
 constexpr std::size_t most_at_once = 512;
 constexpr std::size_t most_bytes_at_once = 1 << 20;
-constexpr backoff_options settle_backoff{.base = std::chrono::milliseconds{50}, .factor = 2.0, .cap = std::chrono::seconds{5}, .jitter = true};
+constexpr backoff_options settle_backoff{
+    .base = std::chrono::milliseconds{50}, .factor = 2.0, .cap = std::chrono::seconds{5}, .jitter = true};
 
 /// Another try cannot help: the settlement itself is wrong.
 bool is_hopeless(errc reason) noexcept {
-  return reason == errc::invalid_argument || reason == errc::too_large || reason == errc::bad_payload || reason == errc::not_supported;
+  return reason == errc::invalid_argument || reason == errc::too_large || reason == errc::bad_payload ||
+         reason == errc::not_supported;
 }
 
 /// It may be one settlement alone that the store cannot take; otherwise it is the store that is away.
@@ -36,22 +38,34 @@ void worker_core::count_end(const ended_job& job, ergon::settled how) noexcept {
   switch (how) {
     case ergon::settled::yes:
       switch (job.how) {
-        case ergon::verdict::complete: ++completed_; break;
-        case ergon::verdict::retry: ++failed_; break;
+        case ergon::verdict::complete:
+          ++completed_;
+          break;
+        case ergon::verdict::retry:
+          ++failed_;
+          break;
         case ergon::verdict::bury:
           ++failed_;
           ++buried_;
           break;
-        case ergon::verdict::hand_back: ++handed_back_; break;
-        case ergon::verdict::discard: ++discarded_; break;
-        case ergon::verdict::cancel: ++cancelled_; break;
+        case ergon::verdict::hand_back:
+          ++handed_back_;
+          break;
+        case ergon::verdict::discard:
+          ++discarded_;
+          break;
+        case ergon::verdict::cancel:
+          ++cancelled_;
+          break;
       }
       break;
     case ergon::settled::buried:
       ++failed_;
       ++buried_;
       break;
-    case ergon::settled::lost: ++lost_; break;
+    case ergon::settled::lost:
+      ++lost_;
+      break;
   }
 }
 
@@ -59,13 +73,22 @@ void worker_core::log_end(const ended_job& job, ergon::settled how) const {
   const delivery& of = *job.held.job;
   if (how == ergon::settled::lost) {
     if (job.how != ergon::verdict::hand_back) {
-      log_.warn("a job ended after its lease was lost; what its handler said is ignored", {{"job", public_id(of)}, {"kind", of.kind}, {"queue", of.queue}});
+      log_.warn("a job ended after its lease was lost; what its handler said is ignored",
+                {{"job", public_id(of)}, {"kind", of.kind}, {"queue", of.queue}});
     }
   } else if (how == ergon::settled::buried || job.how == ergon::verdict::bury) {
-    log_.error("a job is dead", {{"job", public_id(of)}, {"kind", of.kind}, {"queue", of.queue}, {"failures", log_number(of.failures + 1)}, {"reason", job.text}});
+    log_.error("a job is dead", {{"job", public_id(of)},
+                                 {"kind", of.kind},
+                                 {"queue", of.queue},
+                                 {"failures", log_number(of.failures + 1)},
+                                 {"reason", job.text}});
   } else if (job.how == ergon::verdict::retry) {
-    log_.warn("a job failed and will be tried again",
-              {{"job", public_id(of)}, {"kind", of.kind}, {"queue", of.queue}, {"failures", log_number(of.failures + 1)}, {"in", format_duration(job.delay)}, {"error", job.text}});
+    log_.warn("a job failed and will be tried again", {{"job", public_id(of)},
+                                                       {"kind", of.kind},
+                                                       {"queue", of.queue},
+                                                       {"failures", log_number(of.failures + 1)},
+                                                       {"in", format_duration(job.delay)},
+                                                       {"error", job.text}});
   }
 }
 
@@ -90,7 +113,8 @@ task<worker_core::answer> worker_core::settle_some(std::span<ended_job> some) {
   if (!wrong.empty()) {
     if (some.size() == 1 && is_hopeless(reason)) {
       ended_job& job = some.front();
-      log_.error("the store refuses how a job ended; it is buried instead", {{"job", public_id(*job.held.job)}, {"kind", job.held.job->kind}, {"error", wrong}});
+      log_.error("the store refuses how a job ended; it is buried instead",
+                 {{"job", public_id(*job.held.job)}, {"kind", job.held.job->kind}, {"error", wrong}});
       job.how = ergon::verdict::bury;
       job.text = fmt::format("the store refused how it ended: {}", wrong);
       if (job.text.size() > 512) job.text.resize(utf8_prefix(std::string_view{job.text}.substr(0, 512)));
@@ -185,8 +209,9 @@ task<void> worker_core::settle_loop(std::shared_ptr<worker_core> self) {
         why = self->settle_error_;
       }
       const auto wait = half_jittered(backoff_bound(settle_backoff, failures));
-      self->log_.error("the store does not take how jobs ended; they are kept and tried again",
-                       {{"broker", self->broker_->url()}, {"error", why}, {"jobs", log_number(stuck.size())}, {"in", format_duration(wait)}});
+      self->log_.error(
+          "the store does not take how jobs ended; they are kept and tried again",
+          {{"broker", self->broker_->url()}, {"error", why}, {"jobs", log_number(stuck.size())}, {"in", format_duration(wait)}});
       if (!co_await as_result(sleep_for(wait))) co_return;
     } else if (failures > 0) {
       failures = 0;

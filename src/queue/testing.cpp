@@ -186,7 +186,8 @@ void test_kit::run_until_idle() {
   auto& machine = ergon::clock::system();
   const auto began = machine.steady();
   const auto late = [&](std::string_view what) {
-    return error{errc::timed_out, fmt::format("the test kit is not at rest after {}: {}", format_duration(state_->patience), what)};
+    return error{errc::timed_out,
+                 fmt::format("the test kit is not at rest after {}: {}", format_duration(state_->patience), what)};
   };
   for (;;) {
     const auto left = state_->patience - (machine.steady() - began);

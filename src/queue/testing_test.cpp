@@ -228,7 +228,8 @@ TEST(ClientTest, IsUniqueByKindAndPayloadOrByAKey) {
 TEST(ClientTest, RefusesOptionsThatContradictEachOther) {
   test_kit kit;
   client& jobs = kit.jobs();
-  EXPECT_EQ(reason_of([&] { kit.run(jobs.enqueue(kit_add{}, {.process_in = 1s, .process_at = kit.clock().wall()})); }), errc::invalid_argument);
+  EXPECT_EQ(reason_of([&] { kit.run(jobs.enqueue(kit_add{}, {.process_in = 1s, .process_at = kit.clock().wall()})); }),
+            errc::invalid_argument);
   EXPECT_EQ(reason_of([&] { kit.run(jobs.enqueue(kit_add{}, {.id = ""})); }), errc::invalid_argument);
   EXPECT_EQ(reason_of([&] { kit.run(jobs.enqueue(kit_add{}, {.unique_key = ""})); }), errc::invalid_argument);
   EXPECT_EQ(reason_of([&] { kit.run(jobs.enqueue(kit_add{}, {.unique_for = 0s})); }), errc::invalid_argument);
@@ -286,9 +287,7 @@ TEST(ClientTest, CallsAndGetsTheResultBack) {
   auto failing = kit.runtime().spawn(kit.jobs().call<int>(kit_add{-1, 0}));
   auto patient = kit.runtime().spawn(kit.jobs().call(kit_add{1, 1}, {.process_in = 1h}, {.timeout = 1min}));
   kit.run_until_idle();
-  const auto result = [&kit](auto& handle) {
-    return kit.run([](auto of) -> task<int> { co_return co_await *of; }(&handle));
-  };
+  const auto result = [&kit](auto& handle) { return kit.run([](auto of) -> task<int> { co_return co_await *of; }(&handle)); };
   EXPECT_EQ(result(calling), 42);
   try {
     result(failing);

@@ -22,12 +22,15 @@ namespace {
 /// A job that has not started after this long goes back: somebody else may be idle.
 constexpr std::chrono::nanoseconds unstarted_for = std::chrono::seconds{1};
 constexpr std::chrono::nanoseconds report_every = std::chrono::milliseconds{500};
-constexpr backoff_options loop_backoff{.base = std::chrono::milliseconds{200}, .factor = 2.0, .cap = std::chrono::seconds{30}, .jitter = true};
+constexpr backoff_options loop_backoff{
+    .base = std::chrono::milliseconds{200}, .factor = 2.0, .cap = std::chrono::seconds{30}, .jitter = true};
 
 task<void> wait_for(event& on) { co_await on.wait(); }
 
 struct token_hash {
-  std::size_t operator()(const lease_token& token) const noexcept { return std::hash<std::uint64_t>{}(token.where * 0x9e3779b97f4a7c15U + token.number); }
+  std::size_t operator()(const lease_token& token) const noexcept {
+    return std::hash<std::uint64_t>{}(token.where * 0x9e3779b97f4a7c15U + token.number);
+  }
 };
 
 }  // namespace
@@ -98,11 +101,17 @@ steady_time worker_core::watch() {
         // The handler still reads the job's bytes when the settlement is answered.
         ++slot.held.batch->open;
         if (cause == stop_cause::past_deadline) {
-          given_up.push_back({.held = slot.held, .how = ergon::verdict::bury,
-                              .text = fmt::format("its deadline {} passed while it ran, and its handler does not stop", format_time(*job.deadline)), .delay = {}});
+          given_up.push_back({.held = slot.held,
+                              .how = ergon::verdict::bury,
+                              .text = fmt::format("its deadline {} passed while it ran, and its handler does not stop",
+                                                  format_time(*job.deadline)),
+                              .delay = {}});
         } else {
-          given_up.push_back({.held = slot.held, .how = ergon::verdict::retry,
-                              .text = fmt::format("timed out after {}, and its handler does not stop", format_duration(slot.timeout)), .delay = {}});
+          given_up.push_back(
+              {.held = slot.held,
+               .how = ergon::verdict::retry,
+               .text = fmt::format("timed out after {}, and its handler does not stop", format_duration(slot.timeout)),
+               .delay = {}});
         }
       }
     }
@@ -113,7 +122,12 @@ steady_time worker_core::watch() {
         break;
       }
       const held_job held = ring_[ring_head_++];
-      push_ended({.held = held, .lease = held.job->lease, .how = ergon::verdict::hand_back, .text = "it was not started in time", .delay = {}}, then);
+      push_ended({.held = held,
+                  .lease = held.job->lease,
+                  .how = ergon::verdict::hand_back,
+                  .text = "it was not started in time",
+                  .delay = {}},
+                 then);
       went_back = true;
     }
     if (went_back) {
@@ -133,8 +147,9 @@ steady_time worker_core::watch() {
   // A policy is the user's code: no lock is held.
   for (late& one : given_up) {
     if (one.how == ergon::verdict::retry) one.delay = retry_delay(one.held, one.text);
-    log_.error("a handler does not stop; its job is settled without it, its place stays taken",
-               {{"job", public_id(*one.held.job)}, {"kind", one.held.job->kind}, {"queue", one.held.job->queue}, {"reason", one.text}});
+    log_.error(
+        "a handler does not stop; its job is settled without it, its place stays taken",
+        {{"job", public_id(*one.held.job)}, {"kind", one.held.job->kind}, {"queue", one.held.job->queue}, {"reason", one.text}});
     const std::scoped_lock lock{lock_};
     ++one.held.entry->failed;
     const lease_token lease = one.held.job->lease;
@@ -196,7 +211,8 @@ void worker_core::lose(std::span<const lease_token> leases) {
     if (!stops.empty()) then.rearm_watchdog = true;
   }
   for (const auto& [job, kind] : stopped) {
-    log_.warn("a lease is lost (the job was cancelled, or another worker has it): its handler is stopped", {{"job", job}, {"kind", kind}});
+    log_.warn("a lease is lost (the job was cancelled, or another worker has it): its handler is stopped",
+              {{"job", job}, {"kind", kind}});
   }
   finish(stops);
   if (alone) alone_settled_.set();
@@ -220,7 +236,8 @@ task<void> worker_core::news_loop(std::shared_ptr<worker_core> self) {
     }
     ++failures;
     const auto wait = half_jittered(backoff_bound(loop_backoff, failures));
-    self->log_.error("no news about leases from the store; asking again", {{"broker", self->broker_->url()}, {"error", wrong}, {"in", format_duration(wait)}});
+    self->log_.error("no news about leases from the store; asking again",
+                     {{"broker", self->broker_->url()}, {"error", wrong}, {"in", format_duration(wait)}});
     co_await sleep_for(wait);
   }
 }
@@ -238,7 +255,8 @@ task<void> worker_core::maintain_loop(std::shared_ptr<worker_core> self) {
     if (self->steady() - began > std::chrono::minutes{1}) failures = 0;
     ++failures;
     const auto wait = half_jittered(backoff_bound(loop_backoff, failures));
-    self->log_.error("the upkeep of the store stopped; starting it again", {{"broker", self->broker_->url()}, {"error", wrong}, {"in", format_duration(wait)}});
+    self->log_.error("the upkeep of the store stopped; starting it again",
+                     {{"broker", self->broker_->url()}, {"error", wrong}, {"in", format_duration(wait)}});
     co_await sleep_for(wait);
   }
 }

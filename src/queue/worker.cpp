@@ -79,7 +79,8 @@ task<void> main_until(std::shared_ptr<detail::worker_core> core, std::stop_token
 worker::worker(std::string_view url, worker_options options)
     : core_(core_on(open_broker(url, broker_options_of(options)), std::move(options))) {}
 
-worker::worker(std::shared_ptr<ergon::broker> from, worker_options options) : core_(core_on(std::move(from), std::move(options))) {}
+worker::worker(std::shared_ptr<ergon::broker> from, worker_options options)
+    : core_(core_on(std::move(from), std::move(options))) {}
 
 worker::worker(worker&&) noexcept = default;
 
@@ -87,7 +88,8 @@ worker::~worker() {
   if (core_ != nullptr) core_->abandon();
 }
 
-void worker::add(std::unique_ptr<detail::job_handler> handler, detail::kind_names names, const std::type_info& type, handler_options options) {
+void worker::add(std::unique_ptr<detail::job_handler> handler, detail::kind_names names, const std::type_info& type,
+                 handler_options options) {
   core_->add(std::move(handler), std::move(names), type, std::move(options));
 }
 

@@ -19,7 +19,8 @@ namespace ergon::detail {
 
 namespace {
 
-constexpr backoff_options join_backoff{.base = std::chrono::milliseconds{200}, .factor = 2.0, .cap = std::chrono::seconds{15}, .jitter = true};
+constexpr backoff_options join_backoff{
+    .base = std::chrono::milliseconds{200}, .factor = 2.0, .cap = std::chrono::seconds{15}, .jitter = true};
 constexpr std::uint32_t most_concurrency = 100'000;
 constexpr std::uint32_t most_prefetch = 10'000;
 /// After a second request to stop, handlers that are being cancelled still get this long.
@@ -35,10 +36,12 @@ worker_options checked(worker_options options) {
   if (options.queues.empty()) throw error{errc::invalid_argument, "a worker has no queues; name at least one"};
   for (const queue_share& share : options.queues) check_name("queue name", share.name);
   if (options.concurrency > most_concurrency) {
-    throw error{errc::invalid_argument, fmt::format("a worker's concurrency is {}; at most {} handlers run at once", options.concurrency, most_concurrency)};
+    throw error{errc::invalid_argument, fmt::format("a worker's concurrency is {}; at most {} handlers run at once",
+                                                    options.concurrency, most_concurrency)};
   }
   if (options.prefetch > most_prefetch) {
-    throw error{errc::invalid_argument, fmt::format("a worker's prefetch is {}; at most {} jobs are held beyond those that run", options.prefetch, most_prefetch)};
+    throw error{errc::invalid_argument, fmt::format("a worker's prefetch is {}; at most {} jobs are held beyond those that run",
+                                                    options.prefetch, most_prefetch)};
   }
   check_duration("a worker's shutdown_grace", options.shutdown_grace);
   check_duration("a worker's stop_grace", options.stop_grace);
@@ -51,7 +54,11 @@ worker_options checked(worker_options options) {
 }  // namespace
 
 worker_core::worker_core(std::shared_ptr<ergon::broker> from, worker_options options)
-    : broker_(std::move(from)), runtime_(broker_->runtime()), options_(checked(std::move(options))), max_payload_(broker_->max_payload()), log_(options_.logger.value_or(default_logger())) {
+    : broker_(std::move(from)),
+      runtime_(broker_->runtime()),
+      options_(checked(std::move(options))),
+      max_payload_(broker_->max_payload()),
+      log_(options_.logger.value_or(default_logger())) {
   probe_.run = [](work& self) noexcept {
     auto& mine = static_cast<probe&>(self);
     const auto keeps = std::move(mine.keeps);
@@ -64,8 +71,10 @@ worker_core::~worker_core() {
   if (consumer_ != nullptr && phase_ != phase::over && !abandoned_) consumer_->abandon();
 }
 
-void worker_core::add(std::unique_ptr<job_handler> handler, kind_names names, const std::type_info& type, handler_options options) {
-  if (phase_ != phase::created) throw error{errc::wrong_state, "a worker that runs takes no more handlers; add them before it runs"};
+void worker_core::add(std::unique_ptr<job_handler> handler, kind_names names, const std::type_info& type,
+                      handler_options options) {
+  if (phase_ != phase::created)
+    throw error{errc::wrong_state, "a worker that runs takes no more handlers; add them before it runs"};
   if (!options.kind.empty()) names.kind = std::move(options.kind);
   std::vector<std::string> all{names.kind};
   for (auto* list : {&names.aliases, &options.aliases}) {
@@ -73,7 +82,8 @@ void worker_core::add(std::unique_ptr<job_handler> handler, kind_names names, co
   }
   for (const std::string& name : all) {
     if (by_kind_.contains(name)) {
-      throw error{errc::duplicate_kind, fmt::format("the kind {} has a handler in this worker already; a kind has one", quoted(name))};
+      throw error{errc::duplicate_kind,
+                  fmt::format("the kind {} has a handler in this worker already; a kind has one", quoted(name))};
     }
     claim_kind(name, type);
   }
@@ -86,7 +96,8 @@ void worker_core::add(std::unique_ptr<job_handler> handler, kind_names names, co
 }
 
 void worker_core::use(middleware around) {
-  if (phase_ != phase::created) throw error{errc::wrong_state, "a worker that runs takes no more middleware; add it before it runs"};
+  if (phase_ != phase::created)
+    throw error{errc::wrong_state, "a worker that runs takes no more middleware; add it before it runs"};
   if (!around) throw error{errc::invalid_argument, "a middleware is an empty function"};
   around_.push_back(std::move(around));
 }
@@ -167,7 +178,9 @@ task<bool> worker_core::until(Condition holds, std::chrono::nanoseconds span, bo
 
 void worker_core::hand_back_unstarted(after& then) {
   const auto give = [&](const held_job& held) {
-    push_ended({.held = held, .lease = held.job->lease, .how = ergon::verdict::hand_back, .text = "the worker shut down", .delay = {}}, then);
+    push_ended(
+        {.held = held, .lease = held.job->lease, .how = ergon::verdict::hand_back, .text = "the worker shut down", .delay = {}},
+        then);
   };
   for (; ring_head_ < ring_.size(); ++ring_head_) give(ring_[ring_head_]);
   ring_.clear();
@@ -185,7 +198,8 @@ task<void> worker_core::join_broker() {
   for (std::uint32_t failures = 1;; ++failures) {
     std::string wrong;
     try {
-      consumer_ = co_await broker_->join({.queues = options_.queues, .strict = options_.strict, .concurrency = options_.concurrency});
+      consumer_ =
+          co_await broker_->join({.queues = options_.queues, .strict = options_.strict, .concurrency = options_.concurrency});
     } catch (const error& e) {
       if (e.reason() != errc::unavailable && e.reason() != errc::busy && e.reason() != errc::unknown_outcome) throw;
       wrong = e.what();
@@ -196,7 +210,8 @@ task<void> worker_core::join_broker() {
       const std::scoped_lock lock{lock_};
       join_error_ = wrong;
     }
-    log_.error("the store cannot be joined; trying again", {{"broker", broker_->url()}, {"error", wrong}, {"tries", log_number(failures)}, {"in", format_duration(wait)}});
+    log_.error("the store cannot be joined; trying again",
+               {{"broker", broker_->url()}, {"error", wrong}, {"tries", log_number(failures)}, {"in", format_duration(wait)}});
     const auto stopped = co_await as_result(timeout(wait, wait_for(stop_wanted_)));
     if (stopped || stopped.error() == make_error_code(errc::cancelled)) co_return;
   }
@@ -218,7 +233,8 @@ task<void> worker_core::main(std::shared_ptr<worker_core> self) {
   const over at_the_end{*self};
   if (self->consumer_ == nullptr) co_return;
   self->log_ = self->log_.with({{"worker", self->id()}});
-  self->log_.info("a worker takes jobs", {{"broker", self->broker_->url()}, {"concurrency", log_number(self->options_.concurrency)}});
+  self->log_.info("a worker takes jobs",
+                  {{"broker", self->broker_->url()}, {"concurrency", log_number(self->options_.concurrency)}});
 
   struct membership {
     worker_core& core;
@@ -275,7 +291,9 @@ task<void> worker_core::main(std::shared_ptr<worker_core> self) {
   } catch (const std::exception& e) {
     wrong = e.what();
   }
-  if (!wrong.empty()) self->log_.error("the store could not be left in order; the leases run out by themselves", {{"broker", self->broker_->url()}, {"error", wrong}});
+  if (!wrong.empty())
+    self->log_.error("the store could not be left in order; the leases run out by themselves",
+                     {{"broker", self->broker_->url()}, {"error", wrong}});
   self->release_slots();
   co_await self->until([&core = *self] { return core.runners_ == core.running_; }, last_moment, false);
   self->log_.info("the worker has ended", {});
@@ -287,7 +305,8 @@ std::size_t worker_core::stop_all(stop_cause why) {
     const std::scoped_lock lock{lock_};
     const steady_time now = steady();
     for (const auto& slot : slots_) {
-      if (slot->running && slot->cause.load(std::memory_order_relaxed) == stop_cause::none) stops.push_back(stop_slot(*slot, why, now));
+      if (slot->running && slot->cause.load(std::memory_order_relaxed) == stop_cause::none)
+        stops.push_back(stop_slot(*slot, why, now));
     }
   }
   const std::size_t count = stops.size();
@@ -300,8 +319,10 @@ task<void> worker_core::shut_down() {
   bool all_ended = co_await until([this] { return running_ == given_up_; }, options_.shutdown_grace, true);
   if (!all_ended) {
     const std::size_t stopped = stop_all(stop_cause::shutdown);
-    log_.warn("the grace time is over; the handlers that still run are stopped and their jobs handed back", {{"handlers", log_number(stopped)}});
-    all_ended = co_await until([this] { return running_ == given_up_; }, now_wanted_.is_set() ? last_moment : options_.stop_grace, true);
+    log_.warn("the grace time is over; the handlers that still run are stopped and their jobs handed back",
+              {{"handlers", log_number(stopped)}});
+    all_ended =
+        co_await until([this] { return running_ == given_up_; }, now_wanted_.is_set() ? last_moment : options_.stop_grace, true);
     if (!all_ended && now_wanted_.is_set()) co_await until([this] { return running_ == given_up_; }, last_moment, false);
   }
   after then;
@@ -313,7 +334,12 @@ task<void> worker_core::shut_down() {
       ++given_up_;
       if (slot->cause.load(std::memory_order_relaxed) == stop_cause::lost) continue;
       ++slot->held.batch->open;
-      push_ended({.held = slot->held, .lease = slot->held.job->lease, .how = ergon::verdict::hand_back, .text = "the worker shut down, and its handler did not stop", .delay = {}}, then);
+      push_ended({.held = slot->held,
+                  .lease = slot->held.job->lease,
+                  .how = ergon::verdict::hand_back,
+                  .text = "the worker shut down, and its handler did not stop",
+                  .delay = {}},
+                 then);
     }
   }
   finish(then);
@@ -364,11 +390,14 @@ worker_health worker_core::health() {
     }
     for (const overdue_handler& late : out.overdue) {
       if (late.given_up) {
-        out.reasons.push_back(fmt::format("the handler of job {} (kind {}) was told to stop {} ago and has not; its place stays taken", late.id, late.kind, format_duration(late.since)));
+        out.reasons.push_back(
+            fmt::format("the handler of job {} (kind {}) was told to stop {} ago and has not; its place stays taken", late.id,
+                        late.kind, format_duration(late.since)));
       }
     }
     if (!join_error_.empty()) out.reasons.push_back(fmt::format("{} cannot be joined: {}", broker_->url(), join_error_));
-    if (!fetch_error_.empty()) out.reasons.push_back(fmt::format("no jobs can be taken from {}: {}", broker_->url(), fetch_error_));
+    if (!fetch_error_.empty())
+      out.reasons.push_back(fmt::format("no jobs can be taken from {}: {}", broker_->url(), fetch_error_));
     if (settle_failing_) out.reasons.push_back(fmt::format("{} does not take how jobs ended: {}", broker_->url(), settle_error_));
     std::erase_if(not_understood_, [now](const auto& seen) { return now - seen.second > shown_for; });
     for (const auto& [text, when] : not_understood_) out.reasons.push_back(text);
@@ -384,7 +413,8 @@ worker_health worker_core::health() {
         probing = shared_from_this();
       } else if (now - probe_.asked > stuck_after) {
         out.live = false;
-        out.reasons.push_back(fmt::format("the runtime has run nothing for {}: something blocks its threads", format_duration(now - probe_.asked)));
+        out.reasons.push_back(
+            fmt::format("the runtime has run nothing for {}: something blocks its threads", format_duration(now - probe_.asked)));
       }
     }
   }

@@ -3,7 +3,8 @@
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-#error "ergon: GCC older than 13 miscompiles coroutines (temporaries inside co_await are destroyed twice). Use clang 19 or GCC 13 or later."
+#error \
+    "ergon: GCC older than 13 miscompiles coroutines (temporaries inside co_await are destroyed twice). Use clang 19 or GCC 13 or later."
 #endif
 
 #define ERGON_EXPORT __attribute__((visibility("default")))

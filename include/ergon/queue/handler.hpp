@@ -94,9 +94,10 @@ struct signature_of<Returned(Payload, Context)> : signature_of<Returned(Payload)
 
 template <class Callable>
 struct callable {
-  static_assert(requires { &Callable::operator(); },
-                "ergon: a handler is a function, or an object with one call operator that is neither a template nor overloaded: "
-                "task<R> or R from (const Payload&) or (const Payload&, ergon::job_context&)");
+  static_assert(
+      requires { &Callable::operator(); },
+      "ergon: a handler is a function, or an object with one call operator that is neither a template nor overloaded: "
+      "task<R> or R from (const Payload&) or (const Payload&, ergon::job_context&)");
   using signature = typename callable<decltype(&Callable::operator())>::signature;
 };
 template <class R, class... A>

@@ -33,7 +33,8 @@ class ERGON_EXPORT outcome : public std::exception {
 
   /// Success without a result.
   outcome() noexcept = default;
-  outcome(how verdict, std::string text, std::chrono::nanoseconds delay = {}) noexcept : text_(std::move(text)), delay_(delay), verdict_(verdict) {}
+  outcome(how verdict, std::string text, std::chrono::nanoseconds delay = {}) noexcept
+      : text_(std::move(text)), delay_(delay), verdict_(verdict) {}
   outcome(const outcome&) = default;
   outcome(outcome&&) noexcept = default;
   outcome& operator=(const outcome&) = default;
@@ -54,7 +55,8 @@ class ERGON_EXPORT outcome : public std::exception {
 };
 
 /// The attempt is over and counted as failed; the next begins after `delay` (nought to ten years), whatever the retry policy says.
-[[nodiscard]] ERGON_EXPORT outcome retry_in(std::chrono::nanoseconds delay, std::string reason = "the handler asked for another attempt");
+[[nodiscard]] ERGON_EXPORT outcome retry_in(std::chrono::nanoseconds delay,
+                                            std::string reason = "the handler asked for another attempt");
 /// To the dead letters at once: another attempt would not help.
 [[nodiscard]] ERGON_EXPORT outcome fail(std::string reason);
 /// The job has become pointless: it ends as cancelled.
@@ -69,8 +71,9 @@ class outcome_of {
   template <class Value = Result>
     requires(std::constructible_from<Result, Value> && !std::same_as<std::remove_cvref_t<Value>, outcome_of> &&
              !std::same_as<std::remove_cvref_t<Value>, outcome>)
-  outcome_of(Value&& result) : value_(std::in_place_index<0>, std::forward<Value>(result)) {}  // NOLINT(google-explicit-constructor)
-  outcome_of(outcome verdict) : value_(std::in_place_index<1>, std::move(verdict)) {}          // NOLINT(google-explicit-constructor)
+  outcome_of(Value&& result)
+      : value_(std::in_place_index<0>, std::forward<Value>(result)) {}                 // NOLINT(google-explicit-constructor)
+  outcome_of(outcome verdict) : value_(std::in_place_index<1>, std::move(verdict)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_result() const noexcept { return value_.index() == 0; }
   [[nodiscard]] const Result& result() const { return std::get<0>(value_); }

@@ -52,7 +52,9 @@ kind_names names_of() {
 
 template <class Payload>
 const job_options* kind_defaults() {
-  if constexpr (requires { { Payload::defaults() } -> std::convertible_to<job_options>; }) {
+  if constexpr (requires {
+                  { Payload::defaults() } -> std::convertible_to<job_options>;
+                }) {
     static const job_options defaults = Payload::defaults();
     return &defaults;
   } else {
@@ -62,7 +64,9 @@ const job_options* kind_defaults() {
 
 template <class Payload>
 void encode_payload(const Payload& payload, std::string& out) {
-  static_assert(encodable<Payload>, "ergon: the codec does not know this payload: describe it with BOOST_DESCRIBE_STRUCT, or specialise ergon::codec");
+  static_assert(
+      encodable<Payload>,
+      "ergon: the codec does not know this payload: describe it with BOOST_DESCRIBE_STRUCT, or specialise ergon::codec");
   codec<Payload>::encode(payload, out);
 }
 template <class Payload>
@@ -84,7 +88,9 @@ made_by(Make) -> made_by<Make>;
 /// False: `bytes` are no such payload, and `why` says where.
 template <class Payload>
 bool decode_payload(std::string_view bytes, bool strict, std::optional<Payload>& out, std::string& why) {
-  static_assert(encodable<Payload>, "ergon: the codec does not know this payload: describe it with BOOST_DESCRIBE_STRUCT, or specialise ergon::codec");
+  static_assert(
+      encodable<Payload>,
+      "ergon: the codec does not know this payload: describe it with BOOST_DESCRIBE_STRUCT, or specialise ergon::codec");
   try {
     out.emplace(made_by{[&]() -> Payload {
       if constexpr (described_struct<Payload>) {

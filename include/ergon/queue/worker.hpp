@@ -99,7 +99,8 @@ class ERGON_EXPORT worker {
  private:
   friend class test_kit;
 
-  void add(std::unique_ptr<detail::job_handler> handler, detail::kind_names names, const std::type_info& type, handler_options options);
+  void add(std::unique_ptr<detail::job_handler> handler, detail::kind_names names, const std::type_info& type,
+           handler_options options);
 
   std::shared_ptr<detail::worker_core> core_;
 };

@@ -32,7 +32,8 @@ class attendant::log_watch {
     }
     const bool same = settled_ && found.st_mtim.tv_sec == modified_.tv_sec && found.st_mtim.tv_nsec == modified_.tv_nsec;
     modified_ = found.st_mtim;
-    const auto age = now.time_since_epoch() - std::chrono::seconds{modified_.tv_sec} - std::chrono::nanoseconds{modified_.tv_nsec};
+    const auto age =
+        now.time_since_epoch() - std::chrono::seconds{modified_.tv_sec} - std::chrono::nanoseconds{modified_.tv_nsec};
     settled_ = age > coarse;
     return !same;
   }
@@ -138,8 +139,7 @@ class attendant::watch final : public operation_base {
   std::atomic<bool> busy_{false};
 };
 
-attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease,
-                     std::string log)
+attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease, std::string log)
     : commits_{commits},
       side_{side},
       clock_{clock},

@@ -50,8 +50,7 @@ struct waiter {
 class attendant {
  public:
   /// `log`: the path of the database's write-ahead log.
-  attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease,
-            std::string log);
+  attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease, std::string log);
   attendant(const attendant&) = delete;
   attendant& operator=(const attendant&) = delete;
   ~attendant();
