@@ -109,7 +109,7 @@ std::optional<unsigned> cgroup_cpu_quota(const std::string& root) {
     if (controllers.empty()) {
       keep_smaller(least, smallest_upwards(mount, path, quota_v2));
     } else if (names_cpu(controllers)) {
-      keep_smaller(least, smallest_upwards(mount + '/' + controllers, path, quota_v1));
+      keep_smaller(least, smallest_upwards((mount + '/').append(controllers), path, quota_v1));
       keep_smaller(least, smallest_upwards(mount + "/cpu", path, quota_v1));
     }
   }

@@ -68,7 +68,7 @@ std::optional<std::uint64_t> decode_u64(std::string_view text) noexcept {
   if (text.size() != u64_text_size) return std::nullopt;
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const int digit = digits[static_cast<unsigned char>(text[i])];
+    const std::int_fast8_t digit = digits[static_cast<unsigned char>(text[i])];
     // 13 digits hold 65 bits: the first one may use four.
     if (digit < 0 || (i == 0 && digit > 15)) return std::nullopt;
     value = (value << 5U) | static_cast<std::uint64_t>(digit);

@@ -39,7 +39,7 @@ struct cell {
 
 class table {
  public:
-  explicit table(std::initializer_list<column> columns) : columns_(columns) {}
+  table(std::initializer_list<column> columns) : columns_(columns) {}
 
   /// One cell for each column.
   void add(std::vector<cell> row);

@@ -21,7 +21,7 @@ namespace {
 
 broker_options broker_options_of(const worker_options& options) { return options.broker; }
 
-std::shared_ptr<detail::worker_core> core_on(std::shared_ptr<broker> from, worker_options options) {
+std::shared_ptr<detail::worker_core> core_on(std::shared_ptr<broker> from, worker_options&& options) {
   if (from == nullptr) throw error{errc::invalid_argument, "a worker needs a broker; the pointer is null"};
   auto core = std::make_shared<detail::worker_core>(std::move(from), std::move(options));
   // Plain functions may block, so there are threads for as many as run at once, within reason; threads start when they are needed.

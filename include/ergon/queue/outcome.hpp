@@ -68,12 +68,13 @@ class outcome_of {
  public:
   using result_type = Result;
 
+  // NOLINTBEGIN(google-explicit-constructor): a handler returns either.
   template <class Value = Result>
     requires(std::constructible_from<Result, Value> && !std::same_as<std::remove_cvref_t<Value>, outcome_of> &&
              !std::same_as<std::remove_cvref_t<Value>, outcome>)
-  outcome_of(Value&& result)
-      : value_(std::in_place_index<0>, std::forward<Value>(result)) {}                 // NOLINT(google-explicit-constructor)
-  outcome_of(outcome verdict) : value_(std::in_place_index<1>, std::move(verdict)) {}  // NOLINT(google-explicit-constructor)
+  outcome_of(Value&& result) : value_(std::in_place_index<0>, std::forward<Value>(result)) {}
+  outcome_of(outcome verdict) : value_(std::in_place_index<1>, std::move(verdict)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool has_result() const noexcept { return value_.index() == 0; }
   [[nodiscard]] const Result& result() const { return std::get<0>(value_); }

@@ -2,6 +2,7 @@
 // `errc::cancelled` and the coroutine goes on; the next cancellable wait stops again, because the task stays cancelled.
 #pragma once
 
+#include <concepts>
 #include <coroutine>
 #include <expected>
 #include <system_error>
@@ -52,6 +53,7 @@ template <class Awaiter>
 class result_awaiter {
  public:
   template <class A>
+    requires(!std::same_as<std::remove_cvref_t<A>, result_awaiter>)
   explicit result_awaiter(A&& awaitable) : inner_(get_awaiter(std::forward<A>(awaitable))) {}
 
   bool await_ready() { return inner_.await_ready(); }

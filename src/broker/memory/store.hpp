@@ -73,7 +73,7 @@ struct queue {
 
 /// A consumer as the store sees it.
 struct member {
-  member(consumer_options given) : options(std::move(given)), turns(options.queues, options.strict) {}
+  explicit member(consumer_options given) : options(std::move(given)), turns(options.queues, options.strict) {}
 
   std::string id;
   consumer_options options;

@@ -57,8 +57,8 @@ void lease_book::add(std::int64_t first, std::int64_t last, std::uint32_t jobs) 
 }
 
 bool lease_book::holds(std::int64_t seq) const noexcept {
-  auto at = std::ranges::upper_bound(ranges_, seq, {}, &range::first);
-  return at != ranges_.begin() && seq <= (--at)->last;
+  const auto after = std::ranges::upper_bound(ranges_, seq, {}, &range::first);
+  return after != ranges_.begin() && seq <= std::prev(after)->last;
 }
 
 std::optional<std::int64_t> lease_book::ended(std::int64_t seq) {
