@@ -145,7 +145,7 @@ class pool_threads {
         --waiting_;
         ++running_;
         guard.unlock();
-        item->run(*item);
+        item->run();
         guard.lock();
         --running_;
       } else if (closed_) {

@@ -105,7 +105,10 @@ TEST(PoolTest, DrainsAndJoinsOnCloseAndStartsNothingAfterwards) {
   EXPECT_EQ(p.waiting(), 0U);
   p.close();
   EXPECT_THROW(static_cast<void>(p.submit([] {})), error);
-  work item;
+  struct never final : work {
+    void run() noexcept override { ADD_FAILURE() << "a closed pool ran something"; }
+  };
+  never item;
   EXPECT_FALSE(p.execute(item));
   runtime rt{{.threads = 1}};
   EXPECT_EQ(rt.block_on([](pool& p) -> task<errc> {

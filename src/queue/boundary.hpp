@@ -28,8 +28,8 @@ class boundary {
   }
   bool await_resume() {
     if (root_->take_unwound()) return true;
-    child_ = running_;
-    child_.promise().result().take();
+    frame_end<void> const destroys{running_};
+    running_.promise().take_result();
     return false;
   }
 

@@ -37,17 +37,8 @@ class counting_executor final : public blocking_executor {
   explicit counting_executor(std::shared_ptr<blocking_executor> on) : on_(std::move(on)) {}
 
   bool execute(work& item) noexcept override {
-    auto* const counted = new (std::nothrow) call{.item = &item, .of = this};
+    auto* const counted = new (std::nothrow) call(item, *this);
     if (counted == nullptr) return false;
-    counted->run = [](work& self) noexcept {
-      auto& mine = static_cast<call&>(self);
-      mine.item->run(*mine.item);
-      counting_executor& of = *mine.of;
-      delete &mine;
-      const std::scoped_lock lock{of.mutex_};
-      --of.under_way_;
-      of.changed_.notify_all();
-    };
     {
       const std::scoped_lock lock{mutex_};
       ++under_way_;
@@ -70,9 +61,18 @@ class counting_executor final : public blocking_executor {
   }
 
  private:
-  struct call : work {
-    work* item = nullptr;
-    counting_executor* of = nullptr;
+  struct call final : work {
+    call(work& what, counting_executor& in) : item(&what), of(&in) {}
+    void run() noexcept override {
+      item->run();
+      counting_executor& in = *of;
+      delete this;
+      const std::scoped_lock lock{in.mutex_};
+      --in.under_way_;
+      in.changed_.notify_all();
+    }
+    work* item;
+    counting_executor* of;
   };
   std::shared_ptr<blocking_executor> on_;
   std::mutex mutex_;
@@ -82,7 +82,7 @@ class counting_executor final : public blocking_executor {
 
 /// Goes round the runtime's queue until the worker has been quiet for `quiet_rounds`, or for `most_rounds`. Owned by whoever holds it
 /// and, while it is under way, by itself.
-struct round_trip : work {
+struct round_trip final : work {
   std::shared_ptr<round_trip> keeps;
   std::shared_ptr<detail::worker_core> core;
   ergon::runtime* on = nullptr;
@@ -100,11 +100,10 @@ struct round_trip : work {
     trip->core = std::move(core);
     trip->steps = trip->core->steps();
     trip->keeps = trip;
-    trip->run = [](work& self) noexcept { static_cast<round_trip&>(self).go(); };
     on.post(*trip);
     return trip;
   }
-  void go() noexcept {
+  void run() noexcept override {
     const std::uint64_t now = core->steps();
     quiet = now == steps && core->is_quiet() ? quiet + 1 : 0;
     steps = now;

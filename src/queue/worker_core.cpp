@@ -58,13 +58,12 @@ worker_core::worker_core(std::shared_ptr<ergon::broker> from, worker_options opt
       runtime_(broker_->runtime()),
       options_(checked(std::move(options))),
       max_payload_(broker_->max_payload()),
-      log_(options_.logger.value_or(default_logger())) {
-  probe_.run = [](work& self) noexcept {
-    auto& mine = static_cast<probe&>(self);
-    const auto keeps = std::move(mine.keeps);
-    const std::scoped_lock lock{keeps->lock_};
-    mine.queued = false;
-  };
+      log_(options_.logger.value_or(default_logger())) {}
+
+void worker_core::probe::run() noexcept {
+  const auto core = std::move(keeps);
+  const std::scoped_lock lock{core->lock_};
+  queued = false;
 }
 
 worker_core::~worker_core() {

@@ -242,7 +242,8 @@ class worker_core : public std::enable_shared_from_this<worker_core> {
   /// What was handed back for want of somebody who understands it, with when it was last seen.
   std::map<std::string, steady_time, std::less<>> not_understood_;
 
-  struct probe : work {
+  struct probe final : work {
+    void run() noexcept override;
     std::shared_ptr<worker_core> keeps;
     steady_time asked{};
     bool queued = false;

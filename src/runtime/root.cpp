@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -11,8 +12,8 @@
 #include <ergon/runtime/completion.hpp>
 #include <ergon/runtime/join_handle.hpp>
 #include <ergon/runtime/operation.hpp>
-#include <ergon/runtime/root_list.hpp>
 
+#include "runtime/frame_memory.hpp"
 #include "runtime/scheduler.hpp"
 
 namespace ergon {
@@ -57,91 +58,240 @@ void resume_chain(std::coroutine_handle<> frame) noexcept {
   }
 }
 
-task_root::task_root(scheduler& home, promise_base& outermost, std::string_view name) noexcept
-    : scheduler_(&home), outermost_(&outermost), name_(name) {
-  run = &task_root::start;
+namespace {
+
+// What exceptions look like in a word. The standard libraries keep a counted pointer.
+static_assert(sizeof(std::exception_ptr) == sizeof(std::uintptr_t));
+
+union exception_bits {
+  explicit exception_bits(std::uintptr_t bits) noexcept : word{bits} {}
+  explicit exception_bits(std::exception_ptr e) noexcept : exception{std::move(e)} {}
+  exception_bits(const exception_bits&) = delete;
+  exception_bits& operator=(const exception_bits&) = delete;
+  ~exception_bits() {}
+
+  std::uintptr_t word;
+  std::exception_ptr exception;
+};
+
+// Names of tasks, by number. Entries are written once, before their number is given out.
+constexpr std::size_t most_names = 4096;
+constinit std::array<std::string_view, most_names> names{};
+std::uint16_t name_count = 1;
+std::mutex names_mutex;
+
+struct known_name {
+  const char* data;
+  std::size_t size;
+  std::uint16_t number;
+};
+constinit thread_local std::array<known_name, 16> known_names{};
+
+[[gnu::noinline]] std::uint16_t number_of_new(std::string_view name) noexcept {
+  std::lock_guard const guard(names_mutex);
+  for (std::uint16_t i = 1; i < name_count; ++i) {
+    if (names[i] == name) {
+      return i;
+    }
+  }
+  if (name_count == most_names) {
+    // More names than anybody tells apart.
+    return most_names - 1;
+  }
+  names[name_count] = name;
+  return name_count++;
 }
 
-task_root::~task_root() { delete stop_source_; }
+std::uint16_t number_of(std::string_view name) noexcept {
+  if (name.empty()) {
+    return 0;
+  }
+  known_name& known = known_names[(reinterpret_cast<std::uintptr_t>(name.data()) >> 4U) % known_names.size()];
+  if (known.data != name.data() || known.size != name.size()) {
+    known = {name.data(), name.size(), number_of_new(name)};
+  }
+  return known.number;
+}
+
+promise_base& promise_of(task_root& root) noexcept { return static_cast<promise_base&>(root); }
+
+}  // namespace
+
+std::string_view task_root::name() const noexcept { return names[name_]; }
+scheduler& task_root::home() const noexcept { return scheduler::by_number(home_); }
+void task_root::schedule(work& item) noexcept { home().push(item); }
+
+void task_root::become_root(scheduler& home, std::string_view name) noexcept {
+  name_ = number_of(name);
+  home_ = home.number();
+  second_.store(0, std::memory_order_relaxed);
+  state_.store(rooted | owned | 2 * reference, std::memory_order_release);
+}
+
+void task_root::give_up() noexcept {
+  promise_of(*this).handle().destroy();
+  release();
+}
 
 void task_root::release() noexcept {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    delete this;
+  if (state_.fetch_sub(reference, std::memory_order_acq_rel) < 2 * reference) {
+    delete extra();
+    free_root(*this);
   }
 }
 
-void task_root::start(work& self) noexcept {
-  auto& root = static_cast<task_root&>(self);
-  if (root.cancelled()) {
-    unwind(*root.outermost_);
+bool task_root::retain_if_alive() noexcept {
+  std::uint32_t seen = state_.load(std::memory_order_relaxed);
+  while ((seen & rooted) != 0 && seen >= reference) {
+    if (state_.compare_exchange_weak(seen, seen + reference, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void task_root::lock() noexcept {
+  for (unsigned round = 0; (state_.fetch_or(locked, std::memory_order_acquire) & locked) != 0; ++round) {
+    spin_wait(round);
+  }
+}
+
+void task_root::stop_waiting() noexcept {
+  std::uint32_t seen = state_.load(std::memory_order_relaxed);
+  for (unsigned round = 0;; ++round) {
+    if ((seen & locked) != 0) {
+      spin_wait(round);
+      seen = state_.load(std::memory_order_relaxed);
+    } else if (state_.compare_exchange_weak(seen, seen & ~waiting, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      second_.store(0, std::memory_order_relaxed);
+      return;
+    }
+  }
+}
+
+void task_root::start() noexcept {
+  second_.store(0, std::memory_order_relaxed);
+  if (cancelled()) {
+    unwind(promise_of(*this));
   } else {
-    resume_chain(root.outermost_->handle());
+    resume_chain(promise_of(*this).handle());
   }
 }
 
 void task_root::cancel() noexcept {
+  lock();
+  std::uint32_t const seen = state_.load(std::memory_order_relaxed);
+  if ((seen & cancel_asked) != 0 || done()) {
+    unlock();
+    return;
+  }
+  std::uint32_t change = cancel_asked - locked;
   operation* ended = nullptr;
-  std::stop_source source{std::nostopstate};
-  {
-    std::lock_guard const guard(lock_);
-    if (cancelled_.load(std::memory_order_relaxed) || done()) {
-      return;
-    }
-    cancelled_.store(true, std::memory_order_release);
-    if (operation_ != nullptr && operation_->disarm()) {
-      ended = std::exchange(operation_, nullptr);
-      ended->stopped_ = true;
-    }
-    if (stop_source_ != nullptr) {
-      source = *stop_source_;
+  if ((seen & waiting) != 0) {
+    auto* const awaited = reinterpret_cast<operation*>(second_.load(std::memory_order_relaxed));
+    if (awaited->disarm()) {
+      ended = awaited;
+      ended->bits_ |= operation::was_stopped;
+      second_.store(0, std::memory_order_relaxed);
+      change -= waiting;
     }
   }
+  // Sequentially consistent with the look at `extras`: `stop_token` makes them first and looks for a cancel afterwards.
+  state_.fetch_add(change, std::memory_order_seq_cst);
   if (ended != nullptr) {
     schedule(*ended);
   }
-  source.request_stop();
+  if (extras* const more = extra()) {
+    more->stop.request_stop();
+  }
+}
+
+task_root::extras* task_root::extra() const noexcept {
+  std::uintptr_t const word = third_.load(std::memory_order_seq_cst);
+  return (word & 1) == 0 ? reinterpret_cast<extras*>(word) : nullptr;
 }
 
 std::stop_token task_root::stop_token() {
-  auto made = std::make_unique<std::stop_source>();
-  std::stop_source mine{std::nostopstate};
-  bool late = false;
-  {
-    std::lock_guard const guard(lock_);
-    if (stop_source_ == nullptr) {
-      stop_source_ = made.release();
-      late = cancelled_.load(std::memory_order_relaxed);
+  extras* more = extra();
+  if (more == nullptr) {
+    auto made = std::make_unique<extras>();
+    std::uintptr_t seen = third_.load(std::memory_order_relaxed);
+    while (more == nullptr) {
+      made->group_index = seen >> 1U;
+      if (third_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(made.get()), std::memory_order_seq_cst)) {
+        more = made.release();
+      } else {
+        more = extra();
+      }
     }
-    mine = *stop_source_;
   }
-  if (late) {
-    mine.request_stop();
+  if ((state_.load(std::memory_order_seq_cst) & cancel_asked) != 0) {
+    more->stop.request_stop();
   }
-  return mine.get_token();
+  return more->stop.get_token();
 }
 
-void task_root::schedule(work& item) noexcept { scheduler_->push(item); }
+void task_root::set_group_index(std::size_t index) noexcept {
+  std::uintptr_t seen = third_.load(std::memory_order_acquire);
+  for (;;) {
+    if (seen != 0 && (seen & 1) == 0) {
+      reinterpret_cast<extras*>(seen)->group_index = index;
+      return;
+    }
+    if (third_.compare_exchange_weak(seen, index << 1U | 1U, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return;
+    }
+  }
+}
+
+std::size_t task_root::group_index() const noexcept {
+  extras* const more = extra();
+  return more != nullptr ? more->group_index : third_.load(std::memory_order_relaxed) >> 1U;
+}
 
 bool task_root::set_joiner(join_waiter& waiter) noexcept {
-  std::lock_guard const guard(join_lock_);
-  if (done_.load(std::memory_order_relaxed)) {
-    return false;
+  std::uintptr_t seen = 0;
+  if (first_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(&waiter), std::memory_order_acq_rel)) {
+    return true;
   }
-  if (joiner_ != nullptr) {
+  if (seen != ended) {
     fatal("ergon: two tasks await one join handle at the same time");
   }
-  joiner_ = &waiter;
-  return true;
+  return false;
 }
 
 bool task_root::clear_joiner(join_waiter& waiter) noexcept {
-  std::lock_guard const guard(join_lock_);
-  if (joiner_ != &waiter) {
-    return false;
-  }
-  joiner_ = nullptr;
+  auto seen = reinterpret_cast<std::uintptr_t>(&waiter);
+  return first_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel);
+}
+
+void task_root::set_parent(promise_base& up, bool boundary) noexcept {
+  first_.store(reinterpret_cast<std::uintptr_t>(&up) | static_cast<std::uintptr_t>(boundary), std::memory_order_relaxed);
+  second_.store(reinterpret_cast<std::uintptr_t>(up.root()), std::memory_order_relaxed);
+}
+
+void task_root::set_failure(std::exception_ptr e) noexcept {
+  exception_bits const bits{std::move(e)};
+  (is_root() ? second_ : third_).store(bits.word, std::memory_order_relaxed);
+}
+
+void task_root::throw_failure() const {
+  exception_bits const bits{failure_word().load(std::memory_order_relaxed)};
+  std::rethrow_exception(bits.exception);
+}
+
+std::exception_ptr task_root::failure() const noexcept {
+  exception_bits const bits{failure_word().load(std::memory_order_relaxed)};
+  return stopped() ? nullptr : bits.exception;
+}
+
+bool task_root::forget_failure() noexcept {
+  exception_bits bits{failure_word().load(std::memory_order_relaxed)};
+  std::destroy_at(&bits.exception);
   return true;
 }
+
+bool task_root::take_unwound() noexcept { return (state_.fetch_and(~was_unwound, std::memory_order_relaxed) & was_unwound) != 0; }
 
 void task_root::unwind(promise_base& leaf) noexcept {
   task_root& root = *leaf.root();
@@ -149,14 +299,15 @@ void task_root::unwind(promise_base& leaf) noexcept {
   for (;;) {
     promise_base* const up = at->parent();
     bool const boundary = at->is_boundary();
-    at->handle().destroy();
     if (up == nullptr) {
-      root.stopped_ = true;
+      root.state_.fetch_or(was_stopped, std::memory_order_relaxed);
       root.finish();
+      root.release();
       return;
     }
+    at->handle().destroy();
     if (boundary) {
-      root.unwound_ = true;
+      root.state_.fetch_or(was_unwound, std::memory_order_relaxed);
       resume_chain(up->handle());
       return;
     }
@@ -164,74 +315,12 @@ void task_root::unwind(promise_base& leaf) noexcept {
   }
 }
 
-void finish_root(promise_base& outermost) noexcept {
-  task_root& root = *outermost.root();
-  root.take_result(outermost);
-  outermost.handle().destroy();
-  root.finish();
-}
-
 void task_root::finish() noexcept {
-  scheduler_->ended(*this);
-  join_waiter* told = nullptr;
-  {
-    std::lock_guard const guard(join_lock_);
-    done_.store(true, std::memory_order_release);
-    told = std::exchange(joiner_, nullptr);
-  }
-  if (told != nullptr) {
+  promise_of(*this).handle().destroy();
+  home().ended();
+  if (auto* const told = reinterpret_cast<join_waiter*>(first_.exchange(ended, std::memory_order_acq_rel))) {
     told->joined(*told, *this);
   }
-  release();
-}
-
-void root_list::insert(task_root& root) noexcept {
-  root.previous_ = nullptr;
-  root.following_ = first_;
-  if (first_ != nullptr) {
-    first_->previous_ = &root;
-  }
-  first_ = &root;
-}
-
-void root_list::remove(task_root& root) noexcept {
-  if (root.following_ != nullptr) {
-    root.following_->previous_ = root.previous_;
-  }
-  if (root.previous_ != nullptr) {
-    root.previous_->following_ = root.following_;
-  } else {
-    (first_ == &root ? first_ : cancelled_) = root.following_;
-  }
-}
-
-void root_list::cancel_all() noexcept {
-  constexpr int batch = 64;
-  std::array<task_root*, batch> some;
-  int count = 0;
-  do {
-    count = 0;
-    {
-      std::lock_guard const guard(lock);
-      for (; count < batch && first_ != nullptr; ++count) {
-        task_root& root = *first_;
-        remove(root);
-        root.previous_ = nullptr;
-        root.following_ = cancelled_;
-        if (cancelled_ != nullptr) {
-          cancelled_->previous_ = &root;
-        }
-        cancelled_ = &root;
-        root.retain();
-        some[static_cast<std::size_t>(count)] = &root;
-      }
-    }
-    for (int i = 0; i < count; ++i) {
-      task_root* const root = some[static_cast<std::size_t>(i)];
-      root->cancel();
-      root->release();
-    }
-  } while (count == batch);
 }
 
 join_wait::join_wait(task_root& target) noexcept : target_(&target) {
@@ -244,70 +333,80 @@ void launch_owned(task_root& child) noexcept { child.home().launch_owned(child);
 
 void stop_here::begin(promise_base& leaf) noexcept {
   leaf_ = &leaf;
-  run = [](work& self) noexcept { task_root::unwind(*static_cast<stop_here&>(self).leaf_); };
   leaf.root()->schedule(*this);
 }
+void stop_here::run() noexcept { task_root::unwind(*leaf_); }
 
 }  // namespace detail
 
+detail::promise_base& operation::leaf() const noexcept {
+  return *reinterpret_cast<detail::promise_base*>(static_cast<std::intptr_t>(bits_) >> address_shift);
+}
+detail::task_root& operation::root() const noexcept { return *leaf().root(); }
+
 std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
-  leaf_ = &leaf;
-  run = &operation::go_on;
+  bits_ = (bits_ & ((1U << address_shift) - 1)) | reinterpret_cast<std::uintptr_t>(&leaf) << address_shift;
   detail::task_root& root = *leaf.root();
   bool stop = false;
-  switch (cancel_) {
-    case on_cancel::check:
+  switch (bits_ & on_cancel) {
+    case checks:
       stop = root.cancelled();
       [[fallthrough]];
-    case on_cancel::ignore:
+    case ignores:
       if (!stop) {
         return arm() ? std::noop_coroutine() : detail::transfer(leaf.handle());
       }
       break;
-    case on_cancel::end: {
-      std::unique_lock guard(root.lock_);
+    default: {
+      if (!root.cancelled() && try_now()) {
+        return detail::transfer(leaf.handle());
+      }
+      root.lock();
       stop = root.cancelled();
       if (stop) {
+        root.unlock();
         break;
       }
       if (!arm()) {
-        guard.unlock();
+        root.unlock();
         return detail::transfer(leaf.handle());
       }
-      root.operation_ = this;
+      root.second_.store(reinterpret_cast<std::uintptr_t>(this), std::memory_order_relaxed);
+      root.unlock(detail::task_root::waiting);
       return std::noop_coroutine();
     }
   }
-  stopped_ = true;
-  if (report_stop_) {
+  bits_ |= was_stopped;
+  if ((bits_ & reports_stop) != 0) {
     return detail::transfer(leaf.handle());
   }
   root.schedule(*this);
   return std::noop_coroutine();
 }
 
-void operation::go_on(work& self) noexcept {
-  auto& mine = static_cast<operation&>(self);
-  detail::promise_base& leaf = *mine.leaf_;
-  if (mine.stopped_ && !mine.report_stop_) {
-    detail::task_root::unwind(leaf);
+void operation::run() noexcept {
+  detail::promise_base& waiter = leaf();
+  if ((bits_ & (was_stopped | reports_stop)) == was_stopped) {
+    detail::task_root::unwind(waiter);
   } else {
-    detail::resume_chain(leaf.handle());
+    detail::resume_chain(waiter.handle());
   }
 }
 
 void operation::release() noexcept {
-  if (cancel_ == on_cancel::end) {
-    std::lock_guard const guard(root().lock_);
-    root().operation_ = nullptr;
+  if ((bits_ & on_cancel) == 0) {
+    root().stop_waiting();
   }
 }
 
 void operation::queue() noexcept { root().schedule(*this); }
 
 void operation::wake() noexcept {
-  release();
-  queue();
+  detail::task_root& mine = root();
+  if ((bits_ & on_cancel) == 0) {
+    mine.stop_waiting();
+  }
+  mine.schedule(*this);
 }
 
 void completion::complete() noexcept {
@@ -318,11 +417,10 @@ void completion::complete() noexcept {
 
 bool completion::begin(detail::promise_base& leaf) noexcept {
   leaf_ = &leaf;
-  run = &completion::go_on;
   unsigned char expected = pending_;
   return state_.compare_exchange_strong(expected, waiting_, std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-void completion::go_on(work& self) noexcept { detail::resume_chain(static_cast<completion&>(self).leaf_->handle()); }
+void completion::run() noexcept { detail::resume_chain(leaf_->handle()); }
 
 }  // namespace ergon

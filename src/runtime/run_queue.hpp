@@ -5,40 +5,93 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
+#include <ergon/runtime/root.hpp>
 #include <ergon/runtime/spin_lock.hpp>
 #include <ergon/runtime/work.hpp>
 
 namespace ergon::detail {
 
+/// What a worker can run next: a work item, or a root that has not started, which has no item of its own.
+class ready_item {
+ public:
+  ready_item() = default;
+  explicit ready_item(work& item) noexcept : bits_(reinterpret_cast<std::uintptr_t>(&item)) {}
+  explicit ready_item(task_root& root) noexcept : bits_(reinterpret_cast<std::uintptr_t>(&root) | 1) {}
+
+  explicit operator bool() const noexcept { return bits_ != 0; }
+  void run() const noexcept {
+    if (is_root()) {
+      root().start();
+    } else {
+      item().run();
+    }
+  }
+  [[nodiscard]] ready_item next() const noexcept {
+    return is_root() ? ready_item(root().second_.load(std::memory_order_relaxed))
+                     : ready_item(reinterpret_cast<std::uintptr_t>(item().next));
+  }
+  void set_next(ready_item other) const noexcept {
+    if (is_root()) {
+      root().second_.store(other.bits_, std::memory_order_relaxed);
+    } else {
+      // What follows a work item may be a root: the pointer carries the mark.
+      item().next = reinterpret_cast<work*>(other.bits_);
+    }
+  }
+
+ private:
+  explicit ready_item(std::uintptr_t bits) noexcept : bits_(bits) {}
+  [[nodiscard]] bool is_root() const noexcept { return (bits_ & 1) != 0; }
+  [[nodiscard]] task_root& root() const noexcept { return *reinterpret_cast<task_root*>(bits_ & ~std::uintptr_t{1}); }
+  [[nodiscard]] work& item() const noexcept { return *reinterpret_cast<work*>(bits_); }
+
+  std::uintptr_t bits_ = 0;
+};
+
 struct work_chain {
-  work* first = nullptr;
-  work* last = nullptr;
+  ready_item first;
+  ready_item last;
   std::size_t size = 0;
+
+  void push_back(ready_item item) noexcept {
+    item.set_next({});
+    if (size++ == 0) {
+      first = item;
+    } else {
+      last.set_next(item);
+    }
+    last = item;
+  }
 };
 
 class run_queue {
  public:
   /// Returns how many are queued now.
-  std::size_t push(work& item) noexcept {
-    item.next = nullptr;
-    return push(work_chain{&item, &item, 1});
+  std::size_t push(ready_item item) noexcept {
+    item.set_next({});
+    return push(work_chain{item, item, 1});
   }
-  /// `chain.last->next` is null.
-  std::size_t push(work_chain chain) noexcept {
+  /// Nothing follows `chain.last`.
+  std::size_t push(const work_chain& chain) noexcept {
     std::lock_guard const guard(lock_);
-    (last_ != nullptr ? last_->next : first_) = chain.first;
+    if (last_) {
+      last_.set_next(chain.first);
+    } else {
+      first_ = chain.first;
+    }
     last_ = chain.last;
     return size_ += chain.size;
   }
-  work* pop() noexcept {
+  ready_item pop() noexcept {
     std::lock_guard const guard(lock_);
-    work* const item = first_;
-    if (item != nullptr) {
-      first_ = item->next;
-      if (first_ == nullptr) {
-        last_ = nullptr;
+    ready_item const item = first_;
+    if (item) {
+      first_ = item.next();
+      if (!first_) {
+        last_ = {};
       }
       --size_;
     }
@@ -47,31 +100,30 @@ class run_queue {
   /// The oldest half, rounded up, at most `limit`.
   work_chain steal(std::size_t limit) noexcept {
     std::lock_guard const guard(lock_);
-    work_chain taken{first_, nullptr, std::min((size_ + 1) / 2, limit)};
+    work_chain taken{first_, first_, std::min((size_ + 1) / 2, limit)};
     if (taken.size == 0) {
       return {};
     }
-    taken.last = first_;
     for (std::size_t i = 1; i < taken.size; ++i) {
-      taken.last = taken.last->next;
+      taken.last = taken.last.next();
     }
-    first_ = taken.last->next;
-    if (first_ == nullptr) {
-      last_ = nullptr;
+    first_ = taken.last.next();
+    if (!first_) {
+      last_ = {};
     }
-    taken.last->next = nullptr;
+    taken.last.set_next({});
     size_ -= taken.size;
     return taken;
   }
   [[nodiscard]] bool empty() noexcept {
     std::lock_guard const guard(lock_);
-    return first_ == nullptr;
+    return !first_;
   }
 
  private:
   spin_lock lock_;
-  work* first_ = nullptr;
-  work* last_ = nullptr;
+  ready_item first_;
+  ready_item last_;
   std::size_t size_ = 0;
 };
 

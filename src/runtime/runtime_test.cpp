@@ -160,13 +160,13 @@ TEST(RuntimeTest, PassesEventsBetweenTwoWorkersWithoutLosingOne) {
 
 TEST(RuntimeTest, RunsPostedWorkAfterWhatIsReadyAndBeforeWhatComesLater) {
   runtime rt{{.threads = 1}};
-  struct logged : work {
+  struct logged final : work {
+    void run() noexcept override { log->push_back(2); }
     std::vector<int>* log = nullptr;
   };
   std::vector<int> log;
   logged item;
   item.log = &log;
-  item.run = [](work& self) noexcept { static_cast<logged&>(self).log->push_back(2); };
   rt.block_on([](runtime& rt, std::vector<int>& log, logged& item) -> task<void> {
     auto note = [](std::vector<int>& log, int n) -> task<void> {
       log.push_back(n);

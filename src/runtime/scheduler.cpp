@@ -4,11 +4,13 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <ergon/base/cpus.hpp>
 #include <ergon/base/error.hpp>
 
+#include "runtime/frame_memory.hpp"
 #include "runtime/futex.hpp"
 
 namespace ergon::detail {
@@ -23,9 +25,29 @@ constexpr std::chrono::milliseconds watch_interval{1};
 
 constexpr std::int64_t never = steady_time::max().time_since_epoch().count();
 
+// A shutdown cancels again so often: a task that was being launched may have missed the first time.
+constexpr std::chrono::milliseconds cancel_interval{20};
+
 constinit thread_local void* this_worker = nullptr;
 
+// Every runtime that there is, by number. A root has no room for a pointer to its own.
+constexpr std::size_t most_runtimes = 4096;
+constinit std::array<std::atomic<scheduler*>, most_runtimes> runtimes{};
+
+std::uint16_t enter(scheduler& made) {
+  for (std::size_t i = 0; i < most_runtimes; ++i) {
+    scheduler* none = nullptr;
+    if (runtimes[i].load(std::memory_order_relaxed) == nullptr &&
+        runtimes[i].compare_exchange_strong(none, &made, std::memory_order_acq_rel)) {
+      return static_cast<std::uint16_t>(i);
+    }
+  }
+  throw error(errc::invalid_argument, "there are 4096 runtimes in this process, and no room for one more");
+}
+
 }  // namespace
+
+scheduler& scheduler::by_number(std::uint16_t number) noexcept { return *runtimes[number].load(std::memory_order_relaxed); }
 
 scheduler::scheduler(runtime& front, runtime_options options)
     : front_(front), clock_(options.clock != nullptr ? options.clock : &ergon::clock::system()) {
@@ -40,8 +62,12 @@ scheduler::scheduler(runtime& front, runtime_options options)
   }
   watched_until_.store(never, std::memory_order_relaxed);
   if (clock_->is_manual()) {
-    clock_listener_ = clock_->listen([this] { fire_due(); });
+    clock_listener_ = clock_->listen([this] {
+      while (fire_all_due()) {
+      }
+    });
   }
+  number_ = enter(*this);
   try {
     for (auto& w : workers_) {
       w->thread = std::thread([this, &self = *w] { work_until_stopped(self); });
@@ -50,6 +76,7 @@ scheduler::scheduler(runtime& front, runtime_options options)
     }
   } catch (...) {
     stop_workers();
+    runtimes[number_].store(nullptr, std::memory_order_release);
     throw;
   }
 }
@@ -63,6 +90,7 @@ scheduler::~scheduler() {
   for (unsigned round = 0; visitors_.load(std::memory_order_acquire) != 0; ++round) {
     spin_wait(round);
   }
+  runtimes[number_].store(nullptr, std::memory_order_release);
 }
 
 scheduler::worker* scheduler::own_worker() const noexcept {
@@ -77,28 +105,42 @@ runtime* scheduler::current_runtime() noexcept {
   return self != nullptr ? &self->owner.front_ : nullptr;
 }
 
-void scheduler::push(work& item) noexcept {
+void scheduler::push(ready_item item) noexcept {
   if (worker* const self = own_worker()) [[likely]] {
-    std::size_t const queued = self->queue.push(item);
-    if (idle_count_.load(std::memory_order_relaxed) != 0) {
-      if (queued > 1) {
-        wake_one();
-      } else if (!lone_push_.load(std::memory_order_relaxed)) {
-        ask_for_watcher();
-      }
-    }
-    return;
+    item.set_next({});
+    push_own(*self, {item, item, 1});
+  } else {
+    item.set_next({});
+    push_from_outside({item, item, 1});
   }
-  push_from_outside(item);
 }
 
-void scheduler::push_from_outside(work& item) noexcept {
+void scheduler::push(const work_chain& chain) noexcept {
+  if (worker* const self = own_worker()) {
+    push_own(*self, chain);
+  } else {
+    push_from_outside(chain);
+  }
+}
+
+void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
+  std::size_t const queued = self.queue.push(chain);
+  if (idle_count_.load(std::memory_order_relaxed) != 0) {
+    if (queued > 1) {
+      wake_one();
+    } else if (!lone_push_.load(std::memory_order_relaxed)) {
+      ask_for_watcher();
+    }
+  }
+}
+
+void scheduler::push_from_outside(const work_chain& chain) noexcept {
   visitors_.fetch_add(1, std::memory_order_relaxed);
   if (worker* const sleeper = take_idle()) {
-    sleeper->queue.push(item);
+    sleeper->queue.push(chain);
     rouse(*sleeper);
   } else {
-    workers_[turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size()]->queue.push(item);
+    workers_[turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size()]->queue.push(chain);
     wake_one();
   }
   visitors_.fetch_sub(1, std::memory_order_release);
@@ -171,7 +213,7 @@ void scheduler::ask_for_watcher() noexcept {
 
 // One look of the watcher. The flag is cleared before the look at the queues, so a push that comes too late for the look, and took
 // the queue's lock after it, finds the flag cleared and sets it again.
-work* scheduler::steal_stuck(worker& self) noexcept {
+ready_item scheduler::steal_stuck(worker& self) noexcept {
   {
     std::lock_guard const guard(idle_lock_);
     lone_push_.store(false, std::memory_order_relaxed);
@@ -186,7 +228,7 @@ work* scheduler::steal_stuck(worker& self) noexcept {
     if (std::exchange(other->turns_seen, turns) != turns) {
       continue;
     }
-    if (work* const item = take_from(*other, self)) {
+    if (ready_item const item = take_from(*other, self)) {
       return item;
     }
   }
@@ -197,7 +239,7 @@ work* scheduler::steal_stuck(worker& self) noexcept {
       someone_watches_ = false;
     }
   }
-  return nullptr;
+  return {};
 }
 
 void scheduler::end_watch(worker& self) noexcept {
@@ -217,52 +259,55 @@ void scheduler::work_until_stopped(worker& self) noexcept {
   this_worker = &self;
   for (unsigned round = 0;; ++round) {
     if (round % timer_interval == 0) {
-      fire_due();
+      // Every other time those of another, in turn: it may be computing for long, while everybody else has work. What one look makes
+      // ready is no more than what was run since the last one, so a flood of timers does not pile up before the ready tasks.
+      unsigned const look = round / timer_interval;
+      fire_due(look % 2 == 0 ? self : *workers_[look / 2 % workers_.size()]);
     }
-    work* item = self.queue.pop();
-    if (item == nullptr) {
+    ready_item item = self.queue.pop();
+    if (!item) {
       item = next(self);
-      if (item == nullptr) {
+      if (!item) {
         return;
       }
     }
     self.turns.store(self.turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    item->run(*item);
+    item.run();
   }
 }
 
-// The worker's own queue was empty. Null: the runtime stops and nothing is left.
-work* scheduler::next(worker& self) noexcept {
+// The worker's own queue was empty. Nothing: the runtime stops and nothing is left.
+ready_item scheduler::next(worker& self) noexcept {
   for (;;) {
-    fire_due();
-    work* item = self.queue.pop();
-    if (item == nullptr) {
+    bool const more = fire_all_due();
+    ready_item item = self.queue.pop();
+    if (!item) {
       item = self.watches ? steal_stuck(self) : steal(self);
     }
-    if (item != nullptr) {
+    if (item) {
       end_watch(self);
-      if (std::exchange(self.kept_time, false) && timers_.earliest_hint() != steady_time::max()) {
+      if (std::exchange(self.kept_time, false) && earliest_hint() != steady_time::max()) {
         // What it found may take long: an idle worker takes the watch over.
         wake_one();
       }
       return item;
     }
+    if (more) {
+      continue;
+    }
     if (stop_.load(std::memory_order_acquire)) {
-      return nullptr;
+      return {};
     }
     park(self);
   }
 }
 
 // Takes half of the victim's queue: the first item is the result, the rest goes into the own queue.
-work* scheduler::take_from(worker& victim, worker& self) noexcept {
+ready_item scheduler::take_from(worker& victim, worker& self) noexcept {
   work_chain taken = victim.queue.steal(steal_limit);
-  if (taken.size == 0) {
-    return nullptr;
-  }
-  work* const first = taken.first;
+  ready_item const first = taken.first;
   if (taken.size > 1) {
-    taken.first = first->next;
+    taken.first = first.next();
     --taken.size;
     if (self.queue.push(taken) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
       wake_one();
@@ -271,13 +316,13 @@ work* scheduler::take_from(worker& victim, worker& self) noexcept {
   return first;
 }
 
-work* scheduler::steal(worker& self) noexcept {
+ready_item scheduler::steal(worker& self) noexcept {
   for (std::size_t i = 1; i < workers_.size(); ++i) {
-    if (work* const item = take_from(*workers_[(self.index + i) % workers_.size()], self)) {
+    if (ready_item const item = take_from(*workers_[(self.index + i) % workers_.size()], self)) {
       return item;
     }
   }
-  return nullptr;
+  return {};
 }
 
 void scheduler::park(worker& self) noexcept {
@@ -295,7 +340,7 @@ void scheduler::park(worker& self) noexcept {
   // What stands in a queue is not the watcher's until it is stuck.
   bool stay_awake = (!watching && anything_queued()) || stop_.load(std::memory_order_acquire);
   if (!stay_awake) {
-    steady_time const due = timers_.earliest();
+    steady_time const due = earliest();
     if (due != steady_time::max()) {
       if (clock_->is_manual()) {
         stay_awake = due <= clock_->steady();
@@ -327,17 +372,49 @@ void scheduler::park(worker& self) noexcept {
   leave_idle(self);
 }
 
-bool scheduler::fire_due() noexcept {
-  steady_time const earliest = timers_.earliest_hint();
-  if (earliest == steady_time::max()) {
+bool scheduler::fire_due(worker& of) noexcept {
+  steady_time const first = of.timers.earliest_hint();
+  if (first == steady_time::max()) {
     return false;
   }
   steady_time const now = clock_->steady();
-  return earliest <= now && timers_.fire_due(now) != 0;
+  bool more = false;
+  if (first <= now) {
+    if (work_chain const fired = of.timers.advance(now, more); fired.size != 0) {
+      push(fired);
+    }
+  }
+  return more;
+}
+
+bool scheduler::fire_all_due() noexcept {
+  bool more = false;
+  for (auto& w : workers_) {
+    more = fire_due(*w) || more;
+  }
+  return more;
+}
+
+steady_time scheduler::earliest() noexcept {
+  steady_time first = steady_time::max();
+  for (auto& w : workers_) {
+    first = std::min(first, w->timers.earliest());
+  }
+  return first;
+}
+
+steady_time scheduler::earliest_hint() const noexcept {
+  steady_time first = steady_time::max();
+  for (auto const& w : workers_) {
+    first = std::min(first, w->timers.earliest_hint());
+  }
+  return first;
 }
 
 void scheduler::add_timer(timer& item, steady_time due) noexcept {
-  if (timers_.insert(item, due) && idle_count_.load(std::memory_order_relaxed) != 0 &&
+  worker* const self = own_worker();
+  worker& keeper = self != nullptr ? *self : *workers_[turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size()];
+  if (keeper.timers.insert(item, due) && idle_count_.load(std::memory_order_relaxed) != 0 &&
       due.time_since_epoch().count() < watched_until_.load(std::memory_order_relaxed) && !clock_->is_manual()) {
     // Somebody idle must watch for it: this worker may be busy when it is due.
     worker* chosen = nullptr;
@@ -367,69 +444,48 @@ void scheduler::count_started() noexcept {
 }
 
 void scheduler::launch(task_root& root) {
-  worker* const self = own_worker();
-  root_list& list = self != nullptr ? self->tasks : tasks_from_outside_;
-  bool late = false;
-  if (self == nullptr) {
-    // From outside the runtime may end as soon as the task has.
-    visitors_.fetch_add(1, std::memory_order_relaxed);
-  }
-  {
-    std::lock_guard const guard(list.lock);
-    if (!closed_) {
-      root.list_ = &list;
-      root.retain();
-      list.insert(root);
-      late = closing_.load(std::memory_order_relaxed);
+  bool const outside = own_worker() == nullptr;
+  if (outside) {
+    // From outside the runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
+    visitors_.fetch_add(1, std::memory_order_seq_cst);
+    if (closed_.load(std::memory_order_seq_cst)) {
+      root.give_up();
+      visitors_.fetch_sub(1, std::memory_order_release);
+      throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
     }
   }
-  bool const refused = root.list_ == nullptr;
-  if (!refused) {
-    count_started();
-    if (late) {
-      root.cancel();
-    }
-    push(root);
-  }
-  if (self == nullptr) {
+  launch_owned(root);
+  if (outside) {
     visitors_.fetch_sub(1, std::memory_order_release);
-  }
-  if (refused) {
-    root.outermost_->handle().destroy();
-    throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
   }
 }
 
 void scheduler::launch_owned(task_root& root) noexcept {
-  root.retain();
   count_started();
-  push(root);
+  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
+    root.cancel();
+  }
+  push(ready_item{root});
 }
 
-void scheduler::ended(task_root& root) noexcept {
+void scheduler::ended() noexcept {
   if (worker* const self = own_worker()) {
-    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   } else {
-    finished_outside_.fetch_add(1, std::memory_order_relaxed);
+    finished_outside_.fetch_add(1, std::memory_order_release);
   }
-  if (root_list* const list = root.list_) {
-    bool tell = false;
-    {
-      std::lock_guard const guard(list->lock);
-      list->remove(root);
-      tell = closing_.load(std::memory_order_relaxed) && list->empty();
-    }
-    if (tell) {
-      list_emptied_.fetch_add(1, std::memory_order_release);
-      futex_wake(list_emptied_, 1);
-    }
+  if (closing_.load(std::memory_order_relaxed) && live_tasks() == 0) [[unlikely]] {
+    // Two that end at once may each miss the other: the shutdown looks again soon.
+    emptied_.fetch_add(1, std::memory_order_release);
+    futex_wake(emptied_, 1);
   }
 }
 
 std::size_t scheduler::live_tasks() const noexcept {
-  std::uint64_t finished = finished_outside_.load(std::memory_order_relaxed);
+  // What a task has started was counted before its own end: with the ends read first, nought means that none lives.
+  std::uint64_t finished = finished_outside_.load(std::memory_order_acquire);
   for (auto const& w : workers_) {
-    finished += w->finished.load(std::memory_order_relaxed);
+    finished += w->finished.load(std::memory_order_acquire);
   }
   std::uint64_t started = started_outside_.load(std::memory_order_relaxed);
   for (auto const& w : workers_) {
@@ -438,20 +494,30 @@ std::size_t scheduler::live_tasks() const noexcept {
   return static_cast<std::size_t>(started > finished ? started - finished : 0);
 }
 
+void scheduler::cancel_all() noexcept {
+  walk_roots(
+      [](task_root& root, void* self) {
+        if (root.home_ == static_cast<scheduler*>(self)->number_) {
+          root.cancel();
+        }
+      },
+      this);
+}
+
+// Only a task of this runtime and a thread that is inside `launch` start another: once nobody is inside and none lives, none will.
 bool scheduler::close_if_empty() noexcept {
-  std::vector<root_list*> lists{&tasks_from_outside_};
-  for (auto& w : workers_) {
-    lists.push_back(&w->tasks);
+  if (live_tasks() != 0) {
+    return false;
   }
-  for (root_list* list : lists) {
-    list->lock.lock();
+  closed_.store(true, std::memory_order_seq_cst);
+  for (unsigned round = 0; visitors_.load(std::memory_order_seq_cst) != 0; ++round) {
+    spin_wait(round);
   }
-  closed_ = std::all_of(lists.begin(), lists.end(), [](root_list* list) { return list->empty(); });
-  bool const all_ended = closed_;
-  for (root_list* list : lists) {
-    list->lock.unlock();
+  if (live_tasks() != 0) {
+    closed_.store(false, std::memory_order_seq_cst);
+    return false;
   }
-  return all_ended;
+  return true;
 }
 
 void scheduler::stop_workers() noexcept {
@@ -481,20 +547,18 @@ std::size_t scheduler::shutdown(steady_time deadline) {
   if (closed_) {
     return 0;
   }
-  closing_.store(true, std::memory_order_relaxed);
-  tasks_from_outside_.cancel_all();
-  for (auto& w : workers_) {
-    w->tasks.cancel_all();
-  }
+  closing_.store(true, std::memory_order_seq_cst);
   for (;;) {
-    std::uint32_t const seen = list_emptied_.load(std::memory_order_acquire);
+    std::uint32_t const seen = emptied_.load(std::memory_order_acquire);
+    cancel_all();
     if (close_if_empty()) {
       break;
     }
-    if (deadline != steady_time::max() && ergon::clock::system().steady() >= deadline) {
+    steady_time const now = ergon::clock::system().steady();
+    if (now >= deadline) {
       return std::max<std::size_t>(live_tasks(), 1);
     }
-    futex_wait(list_emptied_, seen, deadline);
+    futex_wait(emptied_, seen, std::min(deadline, time_after(now, cancel_interval)));
   }
   stop_workers();
   return 0;
@@ -509,7 +573,7 @@ void scheduler::settle() {
     {
       std::lock_guard const guard(idle_lock_);
       if (idle_.size() == workers_.size()) {
-        bool const due = timers_.earliest_hint() <= clock_->steady();
+        bool const due = earliest_hint() <= clock_->steady();
         if (!anything_queued() && !due) {
           return;
         }

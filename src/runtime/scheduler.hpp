@@ -1,7 +1,7 @@
 // The workers of one runtime: their queues, their sleep, their timers, and the tasks that they answer for.
 //
 // Who may touch what:
-// - A worker's queue has its own lock (run_queue.hpp); so have the timers (timer_store.hpp) and each list of tasks.
+// - A worker's queue has its own lock (run_queue.hpp); so have the timers (timer_store.hpp).
 // - `idle_lock_` guards the list of idle workers, which of them watches the timers, and until when it sleeps.
 // - A worker goes idle in this order: it enters the idle list, looks at every queue, looks at the timers, sleeps on its word.
 //   Whoever makes something ready queues it first and looks for idle workers afterwards. Both meet in the lock of the queue or
@@ -31,7 +31,6 @@
 
 #include <ergon/base/clock.hpp>
 #include <ergon/runtime/blocking.hpp>
-#include <ergon/runtime/root_list.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/spin_lock.hpp>
 
@@ -48,14 +47,20 @@ class scheduler {
   ~scheduler();
 
   /// From any thread.
-  void push(work& item) noexcept;
+  void push(work& item) noexcept { push(ready_item{item}); }
+  /// Throws `errc::closed` after shutdown, and then the root has been given up.
   void launch(task_root& root);
+  /// Of a root that some living task of this runtime waits for.
   void launch_owned(task_root& root) noexcept;
   /// A root's frames are gone; on a worker.
-  void ended(task_root& root) noexcept;
+  void ended() noexcept;
+
+  /// The scheduler of a root, by what the root remembers.
+  [[nodiscard]] static scheduler& by_number(std::uint16_t number) noexcept;
+  [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
 
   void add_timer(timer& item, steady_time due) noexcept;
-  bool remove_timer(timer& item) noexcept { return timers_.remove(item); }
+  bool remove_timer(timer& item) noexcept { return workers_[item.number()]->timers.remove(item); }
 
   std::size_t shutdown(steady_time deadline);
   /// Waits until every worker is idle and nothing is ready.
@@ -72,12 +77,13 @@ class scheduler {
 
  private:
   struct worker {
-    explicit worker(scheduler& in, std::size_t at) : owner(in), index(at) {}
+    worker(scheduler& in, std::size_t at) : owner(in), index(at), timers(in.clock_->steady(), at) {}
 
     scheduler& owner;
     std::size_t index;
     run_queue queue;
-    root_list tasks;
+    // Set here by tasks that ran here; any worker may fire them.
+    timer_store timers;
     // 0 while asleep or about to be; then why it was woken: `for_work` or `to_watch`.
     std::atomic<std::uint32_t> word{0};
     // Only the worker writes them.
@@ -85,7 +91,6 @@ class scheduler {
     std::atomic<std::uint64_t> finished{0};
     // It was the one that watched the timers when it last woke. The worker's own.
     bool kept_time = false;
-    // Written under `idle_lock_`, by others only while it is idle.
     /// Written under `idle_lock_`; read by the worker itself at any time.
     std::atomic<bool> watches{false};
     // Items begun. Only the worker writes it.
@@ -97,12 +102,20 @@ class scheduler {
 
   [[nodiscard]] worker* own_worker() const noexcept;
   void work_until_stopped(worker& self) noexcept;
-  work* next(worker& self) noexcept;
-  work* steal(worker& self) noexcept;
+  ready_item next(worker& self) noexcept;
+  ready_item steal(worker& self) noexcept;
   void park(worker& self) noexcept;
-  bool fire_due() noexcept;
+  /// Queues some of what is due on one worker, or on all. True: there is more to do.
+  bool fire_due(worker& of) noexcept;
+  bool fire_all_due() noexcept;
+  /// When a timer is due next; exact, or as last published.
+  [[nodiscard]] steady_time earliest() noexcept;
+  [[nodiscard]] steady_time earliest_hint() const noexcept;
 
-  void push_from_outside(work& item) noexcept;
+  void push(ready_item item) noexcept;
+  void push(const work_chain& chain) noexcept;
+  void push_own(worker& self, const work_chain& chain) noexcept;
+  void push_from_outside(const work_chain& chain) noexcept;
   worker* take_idle() noexcept;
   worker* choose_idle() noexcept;
   void leave_idle(worker& self) noexcept;
@@ -110,20 +123,21 @@ class scheduler {
   static constexpr std::uint32_t to_watch = 2;
   void rouse(worker& sleeper, std::uint32_t why = for_work) noexcept;
   void ask_for_watcher() noexcept;
-  work* steal_stuck(worker& self) noexcept;
+  ready_item steal_stuck(worker& self) noexcept;
   void end_watch(worker& self) noexcept;
-  work* take_from(worker& victim, worker& self) noexcept;
+  ready_item take_from(worker& victim, worker& self) noexcept;
   void wake_one() noexcept;
   [[nodiscard]] bool anything_queued() noexcept;
 
   void count_started() noexcept;
+  void cancel_all() noexcept;
   [[nodiscard]] bool close_if_empty() noexcept;
   void stop_workers() noexcept;
 
   runtime& front_;
   ergon::clock* clock_;
+  std::uint16_t number_ = 0;
   std::vector<std::unique_ptr<worker>> workers_;
-  timer_store timers_;
 
   spin_lock idle_lock_;
   std::vector<worker*> idle_;
@@ -141,15 +155,15 @@ class scheduler {
   std::atomic<std::uint64_t> started_outside_{0};
   // Only if something outside resumed a task.
   std::atomic<std::uint64_t> finished_outside_{0};
-  root_list tasks_from_outside_;
 
   std::mutex shutdown_mutex_;
-  // Set under no lock before the first task is cancelled; read under the lock of a list of tasks.
+  // Set before the first task is cancelled: what is launched from then on is born cancelled.
   std::atomic<bool> closing_{false};
-  // Written with all list locks held, read under one.
-  bool closed_ = false;
+  // Set by a shutdown that finds no task; nothing is launched then.
+  std::atomic<bool> closed_{false};
   std::atomic<bool> stop_{false};
-  std::atomic<std::uint32_t> list_emptied_{0};
+  // Counts the times when the last task may have ended while a shutdown waits.
+  std::atomic<std::uint32_t> emptied_{0};
 
   mutable std::mutex executor_mutex_;
   std::shared_ptr<blocking_executor> executor_;

@@ -24,11 +24,9 @@ std::string timeout_text(std::chrono::nanoseconds span) {
   return "the operation did not end within " + number + " s";
 }
 
-sleep_operation::sleep_operation(steady_time due) noexcept : due_(due), relative_(false) {
-  timer::fire = [](timer& self) noexcept { static_cast<sleep_operation&>(self).wake(); };
-}
-sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : due_(span), relative_(true) {
-  timer::fire = [](timer& self) noexcept { static_cast<sleep_operation&>(self).wake(); };
+// `due` holds the span until the wait begins, and the mark says so.
+sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : timer(span.count()) {
+  set_mark();
   if (span <= std::chrono::nanoseconds::zero()) {
     stop_only_at_start();
   }
@@ -36,17 +34,25 @@ sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : due_(
 
 bool sleep_operation::arm() noexcept {
   scheduler& home = root().home();
-  if (!relative_) {
-    home.add_timer(*this, due_);
-  } else if (due_.time_since_epoch() <= std::chrono::nanoseconds::zero()) {
+  if (!has_mark()) {
+    home.add_timer(*this, steady_time{std::chrono::nanoseconds{due}});
+  } else if (due <= 0) {
     queue();
   } else {
-    home.add_timer(*this, time_after(home.clock().steady(), due_.time_since_epoch()));
+    home.add_timer(*this, time_after(home.clock().steady(), std::chrono::nanoseconds{due}));
   }
   return true;
 }
 
 bool sleep_operation::disarm() noexcept { return root().home().remove_timer(*this); }
+
+void sleep_operation::run() noexcept {
+  // Not when it expired, on whichever thread that was: until here a cancel finds it in no store and leaves it alone.
+  if (!stopped()) {
+    release();
+  }
+  timer::run();
+}
 
 bool yield_operation::arm() noexcept {
   queue();
@@ -54,14 +60,14 @@ bool yield_operation::arm() noexcept {
 }
 
 deadline::deadline(task_root& watched, std::chrono::nanoseconds span) noexcept : watched_(&watched) {
-  timer::fire = [](timer& self) noexcept {
-    auto& mine = static_cast<deadline&>(self);
-    mine.watched_->cancel();
-    mine.fired.complete();
-  };
   watched.home().add_timer(*this, time_after(watched.home().clock().steady(), span));
 }
 
 bool deadline::take_back() noexcept { return watched_->home().remove_timer(*this); }
+
+void deadline::run() noexcept {
+  watched_->cancel();
+  fired.complete();
+}
 
 }  // namespace ergon::detail

@@ -1,6 +1,7 @@
 // See task_group.hpp for the locking.
 #include <ergon/runtime/task_group.hpp>
 
+#include <array>
 #include <mutex>
 
 #include "runtime/scheduler.hpp"
@@ -10,20 +11,23 @@ namespace ergon {
 task_group::task_group(detail::task_root& owner) noexcept : home_(owner.home()) { joined = &task_group::child_ended; }
 
 task_group::~task_group() {
-  if (alive_ != 0) {
+  if (!children_.empty()) {
     detail::fatal("ergon: a task group was destroyed while children run");
   }
 }
 
-void task_group::adopt(detail::task_root& child) noexcept {
-  child.set_joiner(*this);
+void task_group::adopt(detail::task_root& child) {
   bool late = false;
-  {
-    std::lock_guard const guard(children_.lock);
-    children_.insert(child);
-    ++alive_;
+  try {
+    std::lock_guard const guard(lock_);
+    children_.push_back(&child);
+    child.set_group_index(children_.size() - 1);
     late = cancelled_;
+  } catch (...) {
+    child.give_up();
+    throw;
   }
+  child.set_joiner(*this);
   if (late) {
     child.cancel();
   }
@@ -31,23 +35,43 @@ void task_group::adopt(detail::task_root& child) noexcept {
 }
 
 void task_group::cancel() noexcept {
-  {
-    std::lock_guard const guard(children_.lock);
-    cancelled_ = true;
+  constexpr std::size_t batch = 64;
+  std::array<detail::task_root*, batch> some;
+  // A child that ends makes the last one take its place: so it is gone through until nobody is found.
+  for (bool found = true; found;) {
+    found = false;
+    for (std::size_t next = 0, count = batch; count == batch;) {
+      count = 0;
+      {
+        std::lock_guard const guard(lock_);
+        cancelled_ = true;
+        for (; next < children_.size() && count < batch; ++next) {
+          detail::task_root* const child = children_[next];
+          if (!child->cancelled() && !child->done()) {
+            child->retain();
+            some[count++] = child;
+          }
+        }
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        found = true;
+        some[i]->cancel();
+        some[i]->release();
+      }
+    }
   }
-  children_.cancel_all();
 }
 
 std::size_t task_group::alive() const noexcept {
-  std::lock_guard const guard(children_.lock);
-  return alive_;
+  std::lock_guard const guard(lock_);
+  return children_.size();
 }
 
 void task_group::child_ended(detail::join_waiter& self, detail::task_root& child) noexcept {
   auto& group = static_cast<task_group&>(self);
-  if (std::exception_ptr failure = child.stopped() ? nullptr : child.failure()) {
+  if (std::exception_ptr failure = child.failure()) {
     {
-      std::lock_guard const guard(group.children_.lock);
+      std::lock_guard const guard(group.lock_);
       if (!group.first_failure_) {
         group.first_failure_ = failure;
       }
@@ -56,9 +80,13 @@ void task_group::child_ended(detail::join_waiter& self, detail::task_root& child
   }
   join_all* last = nullptr;
   {
-    std::lock_guard const guard(group.children_.lock);
-    group.children_.remove(child);
-    if (--group.alive_ == 0) {
+    std::lock_guard const guard(group.lock_);
+    std::size_t const at = child.group_index();
+    detail::task_root* const moved = group.children_.back();
+    group.children_[at] = moved;
+    moved->set_group_index(at);
+    group.children_.pop_back();
+    if (group.children_.empty()) {
       last = std::exchange(group.waiter_, nullptr);
     }
   }
@@ -68,8 +96,8 @@ void task_group::child_ended(detail::join_waiter& self, detail::task_root& child
 }
 
 bool task_group::join_all::arm() noexcept {
-  std::lock_guard const guard(group_->children_.lock);
-  if (group_->alive_ == 0) {
+  std::lock_guard const guard(group_->lock_);
+  if (group_->children_.empty()) {
     return false;
   }
   group_->waiter_ = this;
@@ -77,7 +105,7 @@ bool task_group::join_all::arm() noexcept {
 }
 
 bool task_group::join_all::disarm() noexcept {
-  std::lock_guard const guard(group_->children_.lock);
+  std::lock_guard const guard(group_->lock_);
   if (group_->waiter_ != this) {
     return false;
   }

@@ -48,12 +48,11 @@ ERGON_EXPORT void leave_queue(pool_threads& in) noexcept;
 template <class F>
 class awaited_call final : public blocking_call<F> {
  public:
-  awaited_call(pool_threads& in, F& f, std::stop_token token) : blocking_call<F>(f, std::move(token)), threads_(&in) {
-    this->run = [](work& self) noexcept {
-      auto& mine = static_cast<awaited_call&>(self);
-      leave_queue(*mine.threads_);
-      mine.call();
-    };
+  awaited_call(pool_threads& in, F& f, std::stop_token token) : blocking_call<F>(f, std::move(token)), threads_(&in) {}
+
+  void run() noexcept override {
+    leave_queue(*threads_);
+    this->call();
   }
 
  private:
@@ -66,12 +65,12 @@ class submitted_call final : public work {
  public:
   using result_type = std::invoke_result_t<F&>;
 
-  submitted_call(pool_threads& in, F f) : threads_(&in), call_(std::move(f)) {
-    run = [](work& self) noexcept {
-      std::unique_ptr<submitted_call> const mine(&static_cast<submitted_call&>(self));
-      leave_queue(*mine->threads_);
-      mine->call_();
-    };
+  submitted_call(pool_threads& in, F f) : threads_(&in), call_(std::move(f)) {}
+
+  void run() noexcept override {
+    std::unique_ptr<submitted_call> const mine(this);
+    leave_queue(*threads_);
+    call_();
   }
   std::future<result_type> future() { return call_.get_future(); }
 

@@ -43,9 +43,11 @@ class blocking_call : public work {
  public:
   using result_type = blocking_result<F>;
 
-  blocking_call(F& f, std::stop_token token) : f_(f), token_(std::move(token)) {
-    run = [](work& self) noexcept { static_cast<blocking_call&>(self).call(); };
-  }
+  blocking_call(F& f, std::stop_token token) : f_(f), token_(std::move(token)) {}
+  ~blocking_call() = default;
+
+  void run() noexcept override { call(); }
+
   completion done;
   outcome<result_type> result;
 

@@ -60,7 +60,8 @@ class channel {
 
    private:
     friend class channel;
-    bool arm() noexcept override { return channel_->arm_send(*this); }
+    bool arm() noexcept override { return channel_->send_or_wait(*this, true); }
+    bool try_now() noexcept override { return !channel_->send_or_wait(*this, false); }
     bool disarm() noexcept override { return channel_->disarm(channel_->senders_, *this); }
     channel* channel_;
     T value_;
@@ -83,7 +84,8 @@ class channel {
 
    private:
     friend class channel;
-    bool arm() noexcept override { return channel_->arm_receive(*this); }
+    bool arm() noexcept override { return channel_->receive_or_wait(*this, true); }
+    bool try_now() noexcept override { return !channel_->receive_or_wait(*this, false); }
     bool disarm() noexcept override { return channel_->disarm(channel_->receivers_, *this); }
     channel* channel_;
     std::optional<T> value_;
@@ -202,7 +204,8 @@ class channel {
     return sender;
   }
 
-  bool arm_send(send_operation& op) noexcept {
+  // True: it has to wait, and stands in the list if it `may`.
+  bool send_or_wait(send_operation& op, bool may) noexcept {
     std::lock_guard const guard(lock_);
     if (closed_) {
       op.refused_ = true;
@@ -217,16 +220,20 @@ class channel {
       put_back(std::move(op.value_));
       return false;
     }
-    senders_.push_back(op);
+    if (may) {
+      senders_.push_back(op);
+    }
     return true;
   }
-  bool arm_receive(receive_operation& op) noexcept {
+  bool receive_or_wait(receive_operation& op, bool may) noexcept {
     std::lock_guard const guard(lock_);
     op.peer_ = take(op.value_);
     if (op.value_.has_value() || closed_) {
       return false;
     }
-    receivers_.push_back(op);
+    if (may) {
+      receivers_.push_back(op);
+    }
     return true;
   }
   bool disarm(detail::wait_list& list, detail::listed_operation& op) noexcept {

@@ -21,11 +21,9 @@
 
 namespace ergon {
 
-class ERGON_EXPORT completion : private work {
+class ERGON_EXPORT completion final : private work {
  public:
   completion() = default;
-  completion(const completion&) = delete;
-  completion& operator=(const completion&) = delete;
 
   /// Ends the wait, or lets one that begins later end at once. Exactly once, from any thread, before or after the `co_await`.
   /// The task goes into the FIFO of its runtime; nothing of it runs inside this call. The object may be gone when it returns.
@@ -44,7 +42,7 @@ class ERGON_EXPORT completion : private work {
   static constexpr unsigned char complete_ = 2;
 
   bool begin(detail::promise_base& leaf) noexcept;
-  static void go_on(work& self) noexcept;
+  void run() noexcept override;
 
   detail::promise_base* leaf_ = nullptr;
   std::atomic<unsigned char> state_{pending_};

@@ -18,33 +18,55 @@ namespace detail {
 
 struct join_access;
 
-/// A root with room for the result. `result` belongs to the task until it is done, then to the joiner.
+/// The owner of a root's result: holds a reference, and drops the result when it goes.
 template <class T>
-class root_state final : public task_root {
+class result_owner {
  public:
-  root_state(scheduler& home, promise_base& outermost, std::string_view name) noexcept : task_root(home, outermost, name) {}
-
-  /// After done. Throws `errc::cancelled` if it was stopped, `errc::invalid_argument` if the result was taken before.
-  T take() {
-    if (std::exchange(taken_, true)) {
-      throw error(errc::invalid_argument, "the result of a task can be taken once: this handle was awaited before");
-    }
-    if (stopped()) {
-      throw error(errc::cancelled, "the task was cancelled");
-    }
-    return result_.take();
+  result_owner() = default;
+  /// Takes over the owner's reference of a root.
+  explicit result_owner(task_promise<T>* root) noexcept : root_(root) {}
+  result_owner(result_owner&& other) noexcept : root_(std::exchange(other.root_, nullptr)) {}
+  result_owner& operator=(result_owner&& other) noexcept {
+    result_owner gone{std::exchange(root_, std::exchange(other.root_, nullptr))};
+    return *this;
   }
-
-  std::exception_ptr failure() const noexcept override { return result_.exception(); }
+  ~result_owner() { static_cast<void>(let_go()); }
+  /// Gives the result up. Before the launch the task itself keeps the root.
+  task_promise<T>* let_go() noexcept {
+    task_promise<T>* const root = std::exchange(root_, nullptr);
+    if (root != nullptr) {
+      if (root->disown()) {
+        root->drop_result();
+      }
+      root->release();
+    }
+    return root;
+  }
+  [[nodiscard]] task_promise<T>* get() const noexcept { return root_; }
+  task_promise<T>* operator->() const noexcept { return root_; }
+  task_promise<T>& operator*() const noexcept { return *root_; }
+  explicit operator bool() const noexcept { return root_ != nullptr; }
 
  private:
-  void take_result(promise_base& outermost) noexcept override {
-    result_.take_over(static_cast<task_promise<T>&>(outermost).result());
-  }
-
-  outcome<T> result_;
-  bool taken_ = false;
+  task_promise<T>* root_ = nullptr;
 };
+
+/// Of a root that is done: its value, moved out, or what it threw. Throws `errc::cancelled` if it was stopped,
+/// `errc::invalid_argument` if the result was taken before.
+template <class T>
+T take_result(task_promise<T>& root) {
+  if (!root.take_once()) {
+    throw error(errc::invalid_argument, "the result of a task can be taken once: this handle was awaited before");
+  }
+  if (root.stopped()) {
+    throw error(errc::cancelled, "the task was cancelled");
+  }
+  struct drop {
+    task_promise<T>& root;
+    ~drop() { root.drop_result(); }
+  } const at_once{root};
+  return root.take_result();
+}
 
 class ERGON_EXPORT join_wait : public operation, private join_waiter {
  public:
@@ -70,15 +92,15 @@ class join_operation final : public join_wait {
 template <class T>
 class join_awaiter final : public join_wait {
  public:
-  explicit join_awaiter(root_state<T>& target) noexcept : join_wait(target), target_(&target) {}
-  T await_resume() { return target_->take(); }
+  explicit join_awaiter(task_promise<T>& target) noexcept : join_wait(target), target_(&target) {}
+  T await_resume() { return take_result(*target_); }
   /// What `as_result` reports without a throw.
   [[nodiscard]] std::error_code early_error() const noexcept {
     return target_->stopped() ? make_error_code(errc::cancelled) : std::error_code{};
   }
 
  private:
-  root_state<T>* target_;
+  task_promise<T>* target_;
 };
 
 }  // namespace detail
@@ -88,10 +110,7 @@ class [[nodiscard]] join_handle {
  public:
   join_handle() noexcept = default;
   join_handle(join_handle&&) noexcept = default;
-  join_handle& operator=(join_handle&& other) noexcept {
-    state_ = detail::root_ref<detail::root_state<T>>(std::move(other.state_));
-    return *this;
-  }
+  join_handle& operator=(join_handle&&) noexcept = default;
   /// Detaches the task if it still runs.
   ~join_handle() = default;
 
@@ -119,36 +138,30 @@ class [[nodiscard]] join_handle {
 
  private:
   friend struct detail::join_access;
-  explicit join_handle(detail::root_ref<detail::root_state<T>> state) noexcept : state_(std::move(state)) {}
+  explicit join_handle(detail::result_owner<T> state) noexcept : state_(std::move(state)) {}
 
-  detail::root_ref<detail::root_state<T>> state_;
+  detail::result_owner<T> state_;
 };
 
 namespace detail {
 
 struct join_access {
   template <class T>
-  static join_handle<T> make(root_ref<root_state<T>> state) noexcept {
+  static join_handle<T> make(result_owner<T> state) noexcept {
     return join_handle<T>{std::move(state)};
   }
   template <class T>
-  static root_state<T>& state(join_handle<T>& handle) noexcept {
+  static task_promise<T>& state(join_handle<T>& handle) noexcept {
     return *handle.state_;
   }
 };
 
-/// Makes a root of its own for `body`; the caller launches it.
+/// Makes a root of `body`; the caller launches it.
 template <class T>
-root_ref<root_state<T>> make_root(scheduler& home, task<T> body, std::string_view name) {
-  auto const frame = task_access::release(std::move(body));
-  try {
-    root_ref<root_state<T>> state{new root_state<T>(home, frame.promise(), name)};
-    frame.promise().set_root(state.get());
-    return state;
-  } catch (...) {
-    frame.destroy();
-    throw;
-  }
+result_owner<T> make_root(scheduler& home, task<T> body, std::string_view name) {
+  task_promise<T>& root = task_access::release(std::move(body)).promise();
+  root.become_root(home, name);
+  return result_owner<T>{&root};
 }
 
 /// Starts a root that some frame of `owner` waits for on every way out: it is in no list, whoever waits passes a cancel on.

@@ -17,6 +17,8 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
+#include <cstdint>
 
 #include <ergon/base/export.hpp>
 #include <ergon/runtime/promise.hpp>
@@ -28,8 +30,6 @@ namespace ergon {
 class ERGON_EXPORT operation : public work {
  public:
   operation() = default;
-  operation(const operation&) = delete;
-  operation& operator=(const operation&) = delete;
 
   bool await_ready() const noexcept { return false; }
   template <class Promise>
@@ -38,17 +38,19 @@ class ERGON_EXPORT operation : public work {
   }
 
   /// A stopped wait resumes its frame, where `stopped()` tells, instead of taking the stopped path.
-  void report_stop() noexcept { report_stop_ = true; }
+  void report_stop() noexcept { bits_ |= reports_stop; }
   /// A cancel does not end this wait: it is remembered, and the next cancellable wait stops.
-  void ignore_cancel() noexcept { cancel_ = on_cancel::ignore; }
+  void ignore_cancel() noexcept { bits_ = (bits_ & ~on_cancel) | ignores; }
   /// In the frame that was resumed: did a cancel end the wait?
-  [[nodiscard]] bool stopped() const noexcept { return stopped_; }
+  [[nodiscard]] bool stopped() const noexcept { return (bits_ & was_stopped) != 0; }
 
  protected:
   ~operation() = default;
 
   virtual bool arm() noexcept = 0;
   virtual bool disarm() noexcept = 0;
+  /// Tried first, without the root's lock: true if there is nothing to wait for. For what is usually so.
+  virtual bool try_now() noexcept { return false; }
 
   /// Ends the wait: the task goes into its runtime's FIFO.
   void wake() noexcept;
@@ -58,28 +60,45 @@ class ERGON_EXPORT operation : public work {
   void queue() noexcept;
 
   /// For waits too short to be ended: they stop only if the task is cancelled when they begin.
-  void stop_only_at_start() noexcept { cancel_ = on_cancel::check; }
+  void stop_only_at_start() noexcept { bits_ = (bits_ & ~on_cancel) | checks; }
 
-  [[nodiscard]] detail::task_root& root() const noexcept { return *leaf_->root(); }
+  [[nodiscard]] detail::task_root& root() const noexcept;
+
+  /// Goes on with the task, or stops it.
+  void run() noexcept override;
+
+  /// A bit that the derived class may use as it likes until the wait ends, and a number below 2048.
+  void set_mark() noexcept { bits_ |= mark; }
+  [[nodiscard]] bool has_mark() const noexcept { return (bits_ & mark) != 0; }
+  void set_number(std::uint64_t number) noexcept { bits_ = (bits_ & ~number_mask) | number << number_shift; }
+  [[nodiscard]] std::size_t number() const noexcept { return (bits_ & number_mask) >> number_shift; }
 
  private:
   friend class detail::task_root;
 
   std::coroutine_handle<> begin(detail::promise_base& leaf) noexcept;
-  static void go_on(work& self) noexcept;
+  [[nodiscard]] detail::promise_base& leaf() const noexcept;
 
-  detail::promise_base* leaf_ = nullptr;
-  enum class on_cancel : unsigned char { end, check, ignore } cancel_ = on_cancel::end;
-  bool report_stop_ = false;
-  bool stopped_ = false;
+  // The address of the leaf's promise in the upper 48 bits; user space has no more. A million sleeping tasks count every word.
+  static_assert(sizeof(void*) == 8);
+  static constexpr unsigned address_shift = 16;
+  static constexpr std::uint64_t was_stopped = 1;
+  static constexpr std::uint64_t reports_stop = 2;
+  static constexpr std::uint64_t on_cancel = 4 + 8;
+  static constexpr std::uint64_t checks = 4;
+  static constexpr std::uint64_t ignores = 8;
+  static constexpr std::uint64_t mark = 16;
+  static constexpr unsigned number_shift = 5;
+  static constexpr std::uint64_t number_mask = std::uint64_t{2047} << number_shift;
+
+  std::uint64_t bits_ = 0;
 };
 
 namespace detail {
 
 /// Takes the stopped path from here.
-class ERGON_EXPORT stop_here : public work {
+class ERGON_EXPORT stop_here final : public work {
  public:
-  stop_here() = default;
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
@@ -89,6 +108,7 @@ class ERGON_EXPORT stop_here : public work {
 
  private:
   void begin(promise_base& leaf) noexcept;
+  void run() noexcept override;
   promise_base* leaf_ = nullptr;
 };
 
@@ -98,7 +118,7 @@ class this_root {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    root_ = static_cast<promise_base&>(frame.promise()).root();
+    root_ = frame.promise().root();
     return false;
   }
   task_root& await_resume() const noexcept { return *root_; }

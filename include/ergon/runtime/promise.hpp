@@ -1,16 +1,20 @@
 // What every frame of a task carries: the frame that waits for it and the root it runs under. A chain of frames runs on one
-// thread at a time; nothing in a promise is shared between threads.
+// thread at a time; nothing of a promise but its root's part (root.hpp) is shared between threads.
 //
-// A frame's memory comes from per-thread size classes (from plain `new` in sanitizer builds). A promise is aligned to at most
+// A frame's memory comes from slabs in size classes (from plain `new` in sanitizer builds). A promise is aligned to at most
 // 16 bytes, so it lies 16 bytes behind the start of its frame whatever its type.
 #pragma once
 
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include <ergon/base/export.hpp>
+#include <ergon/runtime/root.hpp>
 
 // Clang turns symmetric transfer into a jump in every mode. GCC does so only when it optimises, and never under its sanitizers:
 // there a transfer goes through the runtime's loop instead.
@@ -22,19 +26,10 @@
 
 namespace ergon::detail {
 
-class task_root;
-class promise_base;
-
-ERGON_EXPORT void* allocate_frame(std::size_t size);
-ERGON_EXPORT void deallocate_frame(void* frame, std::size_t size) noexcept;
-/// Takes the result of a root's outermost frame, destroys the frame and tells whoever joins.
-ERGON_EXPORT void finish_root(promise_base& outermost) noexcept;
 /// Remembers `next` as what the runtime's loop resumes when the caller has returned to it.
 ERGON_EXPORT std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noexcept;
 /// Resumes a chain and what it transferred to through the loop.
 ERGON_EXPORT void resume_chain(std::coroutine_handle<> frame) noexcept;
-/// Prints the text and ends the process: for misuse that cannot be reported to anyone.
-[[noreturn]] ERGON_EXPORT void fatal(const char* text) noexcept;
 
 inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
 #if ERGON_TRANSFER_THROUGH_LOOP
@@ -44,61 +39,95 @@ inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
 #endif
 }
 
-class promise_base {
+/// Memory for a frame, zero where its root's state will be, so that whoever walks the frames takes it for none.
+ERGON_EXPORT void* allocate_frame(std::size_t size, std::size_t alignment);
+/// Called for every frame that is destroyed; the memory of a root stays until its last reference goes.
+ERGON_EXPORT void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept;
+
+class promise_base : public task_root {
  public:
   struct final_awaiter {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> frame) const noexcept {
-      promise_base& mine = frame.promise();
-      if (promise_base* up = mine.parent()) {
-        return transfer(up->handle());
+      Promise& mine = frame.promise();
+      if (!mine.is_root()) {
+        return transfer(mine.parent()->handle());
       }
-      finish_root(mine);
+      bool const drops = mine.end_result();
+      mine.finish();
+      if (drops) {
+        mine.drop_result();
+      }
+      mine.release();
       return std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
 
   promise_base() = default;
-  promise_base(const promise_base&) = delete;
-  promise_base& operator=(const promise_base&) = delete;
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
   final_awaiter final_suspend() const noexcept { return {}; }
+  void unhandled_exception() noexcept { set_failure(std::current_exception()); }
 
-  static void* operator new(std::size_t size) { return allocate_frame(size); }
-  static void operator delete(void* frame, std::size_t size) noexcept { deallocate_frame(frame, size); }
+  static void* operator new(std::size_t size) { return allocate_frame(size, unknown_alignment); }
+  static void operator delete(void* frame, std::size_t size) noexcept { deallocate_frame(frame, size, unknown_alignment); }
   // With -fcoro-aligned-allocation the compiler asks these for every frame, whatever its alignment.
   static void* operator new(std::size_t size, std::align_val_t alignment) {
-    return alignment <= block_alignment ? allocate_frame(size) : ::operator new(size, alignment);
+    return allocate_frame(size, static_cast<std::size_t>(alignment));
   }
   static void operator delete(void* frame, std::size_t size, std::align_val_t alignment) noexcept {
-    if (alignment <= block_alignment) {
-      deallocate_frame(frame, size);
-    } else {
-      ::operator delete(frame, alignment);
-    }
+    deallocate_frame(frame, size, static_cast<std::size_t>(alignment));
   }
 
   [[nodiscard]] std::coroutine_handle<> handle() noexcept { return std::coroutine_handle<promise_base>::from_promise(*this); }
-  [[nodiscard]] task_root* root() const noexcept { return root_; }
-  [[nodiscard]] promise_base* parent() const noexcept { return reinterpret_cast<promise_base*>(parent_ & ~std::uintptr_t{1}); }
-  /// True: the stopped path ends here, and the parent goes on.
-  [[nodiscard]] bool is_boundary() const noexcept { return (parent_ & 1) != 0; }
-
-  void set_root(task_root* root) noexcept { root_ = root; }
-  /// Makes `up` wait for this frame, under the same root.
-  void set_parent(promise_base& up, bool boundary) noexcept {
-    root_ = up.root_;
-    parent_ = reinterpret_cast<std::uintptr_t>(&up) | static_cast<std::uintptr_t>(boundary);
-  }
 
  private:
-  static constexpr auto block_alignment = std::align_val_t{16};
+  static constexpr std::size_t unknown_alignment = 16;
+};
 
-  task_root* root_ = nullptr;
-  std::uintptr_t parent_ = 0;
+/// Where a coroutine leaves its value. Not destroyed with the promise: a root's frame goes when the task ends, its value when the
+/// join handle has gone. Whoever takes or drops the value destroys it.
+template <class T>
+class value_slot {
+ public:
+  template <class... A>
+  void set(A&&... a) {
+    ::new (static_cast<void*>(bytes_)) T(std::forward<A>(a)...);
+  }
+  T take() { return std::move(*get()); }
+  void drop() noexcept { std::destroy_at(get()); }
+
+ private:
+  T* get() noexcept { return std::launder(reinterpret_cast<T*>(bytes_)); }
+  alignas(T) std::byte bytes_[sizeof(T)];
+};
+// A promise must not be aligned beyond 16 bytes: from its address alone the runtime finds its frame. And its size is a multiple of that:
+// clang 19 copies an over-aligned parameter into the frame behind it as plain bytes, and copies it out again as if it was aligned.
+template <class T>
+  requires(alignof(T) > 16)
+class alignas(16) value_slot<T> {
+ public:
+  template <class... A>
+  void set(A&&... a) {
+    boxed_ = new T(std::forward<A>(a)...);
+  }
+  T take() { return std::move(*boxed_); }
+  void drop() noexcept { delete boxed_; }
+
+ private:
+  T* boxed_;
+};
+template <class T>
+class value_slot<T&> {
+ public:
+  void set(T& value) noexcept { value_ = &value; }
+  T& take() noexcept { return *value_; }
+  void drop() noexcept {}
+
+ private:
+  T* value_;
 };
 
 }  // namespace ergon::detail

@@ -109,9 +109,8 @@ class boundary_awaiter {
     if (root_->take_unwound()) {
       return std::unexpected(make_error_code(errc::cancelled));
     }
-    // From here on the destructor ends the frame.
-    child_ = running_;
-    return as_expected<T>([this]() -> T { return child_.promise().result().take(); });
+    frame_end<T> const destroys{running_};
+    return as_expected<T>([this]() -> T { return running_.promise().take_result(); });
   }
 
  private:

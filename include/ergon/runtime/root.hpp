@@ -1,61 +1,74 @@
-// The state of one spawned task, shared by the task itself, its join handle and whoever cancels it. Counted by references; it
-// outlives the frames and may outlive the runtime.
+// The state of one spawned task, shared by the task itself, its join handle and whoever cancels it. It lies in the promise of the
+// task's outermost frame, so that a waiting task is one block of memory; the block stays, with its result, while somebody holds
+// a reference, and the frame's variables are gone when the task ends. Every promise has one; that of a frame which another
+// frame awaits uses the same words for its own ends and is nobody's root.
 //
-// Locking. `lock_` guards `operation_`, the cancel flag and the stop source; `join_lock_` guards `joiner_` and the step to done.
-// A thread takes a root's `lock_` first, then the lock of what the task waits for (a timer store, an event, another root's
-// `join_lock_`); whoever ends a wait holds none of those when it takes `lock_`. So no cycle exists, even where tasks join each
-// other. What ends a wait must clear `operation_` before it queues the task: then no canceller still looks at the operation.
+// What the words hold:            as a root                                           as an inner frame
+//   first_                        who joins; `ended` when it has                      the parent frame, bit 0: a boundary
+//   second_                       what it waits in; before it starts the link of      the root
+//                                 the run queue; when it has ended its exception
+//   third_                        nothing, an index in a group, or `extras`           its exception
+//
+// Locking. A bit of `state_` locks `second_` while it names an operation, and the step to cancelled; the other words are atomic. A
+// thread takes a root's lock first, then the lock of what the task waits for (a timer store, an event); whoever ends a wait
+// holds none of those when it takes the root's. So no cycle exists, even where tasks join each other. What ends a wait must take
+// back `waiting` before it queues the task, unless `disarm` may be called to its last moment: then no canceller still looks at it.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <stop_token>
 #include <string_view>
+#include <utility>
 
 #include <ergon/base/error.hpp>
 #include <ergon/base/export.hpp>
-#include <ergon/runtime/outcome.hpp>
-#include <ergon/runtime/promise.hpp>
-#include <ergon/runtime/spin_lock.hpp>
 #include <ergon/runtime/work.hpp>
 
 namespace ergon {
 class operation;
-}
+class task_group;
+}  // namespace ergon
 
 namespace ergon::detail {
 
 class scheduler;
-class root_list;
 class task_root;
+class promise_base;
+
+/// Prints the text and ends the process: for misuse that cannot be reported to anyone.
+[[noreturn]] ERGON_EXPORT void fatal(const char* text) noexcept;
 
 /// Told once, on the worker where the task ended, after its frames are gone.
 struct join_waiter {
   void (*joined)(join_waiter&, task_root&) noexcept = nullptr;
 };
 
-class ERGON_EXPORT task_root : public work {
+class ERGON_EXPORT task_root {
  public:
+  task_root() = default;
   task_root(const task_root&) = delete;
   task_root& operator=(const task_root&) = delete;
 
-  static void* operator new(std::size_t size) { return allocate_frame(size); }
-  static void operator delete(void* block, std::size_t size) noexcept { deallocate_frame(block, size); }
+  // ── a root's
 
-  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() noexcept { state_.fetch_add(reference, std::memory_order_relaxed); }
+  /// The last one gives the memory back.
   void release() noexcept;
 
   /// Any thread; idempotent. The caller holds a reference.
   void cancel() noexcept;
-  [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
-  [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool cancelled() const noexcept { return (state_.load(std::memory_order_acquire) & cancel_asked) != 0; }
+  [[nodiscard]] bool done() const noexcept { return first_.load(std::memory_order_acquire) == ended; }
   /// Valid once done: true if it took the stopped path.
-  [[nodiscard]] bool stopped() const noexcept { return stopped_; }
-  [[nodiscard]] std::string_view name() const noexcept { return name_; }
-  [[nodiscard]] scheduler& home() const noexcept { return *scheduler_; }
+  [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
+  [[nodiscard]] std::string_view name() const noexcept;
+  [[nodiscard]] scheduler& home() const noexcept;
 
   /// Valid once done: what it threw, or null.
-  [[nodiscard]] virtual std::exception_ptr failure() const noexcept = 0;
+  [[nodiscard]] std::exception_ptr failure() const noexcept;
   /// Queues `item` on the runtime that this task runs on.
   void schedule(work& item) noexcept;
   /// Requested when the task is cancelled; made on first use.
@@ -69,38 +82,108 @@ class ERGON_EXPORT task_root : public work {
   /// Destroys the frames from `leaf` up to the next boundary, whose parent goes on, or to the root's end.
   static void unwind(promise_base& leaf) noexcept;
   /// Reads and clears the mark that `unwind` leaves for the parent of a boundary. The task's own thread.
-  [[nodiscard]] bool take_unwound() noexcept { return std::exchange(unwound_, false); }
+  [[nodiscard]] bool take_unwound() noexcept;
 
- protected:
-  task_root(scheduler& home, promise_base& outermost, std::string_view name) noexcept;
-  virtual ~task_root();
-  virtual void take_result(promise_base& outermost) noexcept = 0;
+  /// Makes it a root with two references: the task's own, and that of the owner of its result.
+  void become_root(scheduler& home, std::string_view name) noexcept;
+  /// Destroys what was become a root and never launched; the owner's reference stays.
+  void give_up() noexcept;
+  /// The task has ended: destroys its frame and tells who joins.
+  void finish() noexcept;
+  /// The result is there. True: it has no owner any more, and the task drops it when it has told who joins.
+  [[nodiscard]] bool end_result() noexcept { return (state_.fetch_or(has_result, std::memory_order_acq_rel) & owned) == 0; }
+  /// The owner of the result goes. True: it is there and was not taken, and the owner drops it.
+  [[nodiscard]] bool disown() noexcept {
+    return (state_.fetch_and(~owned, std::memory_order_acq_rel) & (has_result | was_taken)) == has_result;
+  }
+  /// True for the first call.
+  [[nodiscard]] bool take_once() noexcept { return (state_.fetch_or(was_taken, std::memory_order_relaxed) & was_taken) == 0; }
+
+  // ── any frame's
+
+  [[nodiscard]] bool is_root() const noexcept { return (state_.load(std::memory_order_relaxed) & rooted) != 0; }
+  void set_failure(std::exception_ptr e) noexcept;
+  /// Throws what ended the frame, if something did. Of a frame that has ended, as the next.
+  void rethrow_failure() const {
+    if (failure_word().load(std::memory_order_relaxed) != 0) {
+      throw_failure();
+    }
+  }
+  /// False: there is none.
+  bool drop_failure() noexcept { return failure_word().load(std::memory_order_relaxed) != 0 && forget_failure(); }
+
+  // Marks of the memory that it lies in.
+  void mark_free() noexcept { state_.store(0, std::memory_order_relaxed); }
+  void mark_large() noexcept { state_.fetch_or(large, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_large() const noexcept { return (state_.load(std::memory_order_relaxed) & large) != 0; }
+
+  // ── an inner frame's, `root` a root's too
+
+  [[nodiscard]] task_root* root() noexcept {
+    return is_root() ? this : reinterpret_cast<task_root*>(second_.load(std::memory_order_relaxed));
+  }
+  /// Null for a root.
+  [[nodiscard]] promise_base* parent() const noexcept {
+    return is_root() ? nullptr : reinterpret_cast<promise_base*>(first_.load(std::memory_order_relaxed) & ~std::uintptr_t{1});
+  }
+  /// True: the stopped path ends here, and the parent goes on.
+  [[nodiscard]] bool is_boundary() const noexcept { return !is_root() && (first_.load(std::memory_order_relaxed) & 1) != 0; }
+  /// Makes `up` wait for this frame, under the same root.
+  void set_parent(promise_base& up, bool boundary) noexcept;
 
  private:
   friend class ::ergon::operation;
-  friend class root_list;
+  friend class ::ergon::task_group;
   friend class scheduler;
-  friend void finish_root(promise_base& outermost) noexcept;
+  friend class ready_item;
+  friend class frame_walk;
 
-  void finish() noexcept;
-  static void start(work& self) noexcept;
+  // The bits of `state_`; references are counted above them.
+  static constexpr std::uint32_t locked = 1U << 0U;
+  /// `second_` names the operation that the task waits in.
+  static constexpr std::uint32_t waiting = 1U << 1U;
+  static constexpr std::uint32_t cancel_asked = 1U << 2U;
+  static constexpr std::uint32_t was_stopped = 1U << 3U;
+  static constexpr std::uint32_t was_unwound = 1U << 4U;
+  static constexpr std::uint32_t was_taken = 1U << 5U;
+  static constexpr std::uint32_t rooted = 1U << 6U;
+  /// Somebody may take the result.
+  static constexpr std::uint32_t owned = 1U << 7U;
+  static constexpr std::uint32_t has_result = 1U << 9U;
+  /// The memory is not a slab's.
+  static constexpr std::uint32_t large = 1U << 8U;
+  static constexpr std::uint32_t reference = 1U << 10U;
 
-  std::atomic<std::uint32_t> references_{1};
-  spin_lock lock_;
-  spin_lock join_lock_;
-  std::atomic<bool> cancelled_{false};
-  std::atomic<bool> done_{false};
-  bool stopped_ = false;
-  bool unwound_ = false;
-  scheduler* scheduler_;
-  promise_base* outermost_;
-  operation* operation_ = nullptr;
-  join_waiter* joiner_ = nullptr;
-  std::stop_source* stop_source_ = nullptr;
-  root_list* list_ = nullptr;
-  task_root* previous_ = nullptr;
-  task_root* following_ = nullptr;
-  std::string_view name_;
+  static constexpr std::uintptr_t ended = 1;
+
+  struct extras {
+    std::stop_source stop;
+    std::uintptr_t group_index = 0;
+  };
+
+  void lock() noexcept;
+  void unlock(std::uint32_t and_add = 0) noexcept { state_.fetch_add(and_add - locked, std::memory_order_release); }
+  /// The wait is over: nobody looks at the operation any more.
+  void stop_waiting() noexcept;
+  void start() noexcept;
+  [[nodiscard]] extras* extra() const noexcept;
+  /// The exception of an ended frame: the bits of a `std::exception_ptr`, nought if it has none.
+  [[nodiscard]] const std::atomic<std::uintptr_t>& failure_word() const noexcept { return is_root() ? second_ : third_; }
+  [[noreturn]] void throw_failure() const;
+  bool forget_failure() noexcept;
+  /// For a walk: false where it is no root, or one that is going.
+  bool retain_if_alive() noexcept;
+
+  // A group's, under its lock.
+  void set_group_index(std::size_t index) noexcept;
+  [[nodiscard]] std::size_t group_index() const noexcept;
+
+  std::atomic<std::uintptr_t> first_{0};
+  std::atomic<std::uintptr_t> second_{0};
+  std::atomic<std::uintptr_t> third_{0};
+  std::atomic<std::uint32_t> state_{0};
+  std::uint16_t name_ = 0;
+  std::uint16_t home_ = 0;
 };
 
 /// A counted pointer to a root.

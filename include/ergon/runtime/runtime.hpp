@@ -45,7 +45,7 @@ struct runtime_options {
 
 class ERGON_EXPORT runtime {
  public:
-  /// Starts the threads. Throws `errc::invalid_argument` for too many threads, `std::system_error` if the system has none.
+  /// Starts the threads. Throws `errc::invalid_argument` for too many threads, or runtimes (4096 at a time), `std::system_error` if the system has none.
   explicit runtime(runtime_options options = {});
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
@@ -74,7 +74,7 @@ class ERGON_EXPORT runtime {
     auto state = detail::make_root<T>(*scheduler_, std::move(body), "block_on");
     launch(*state);
     wait_for(*state);
-    return state->take();
+    return detail::take_result(*state);
   }
 
   /// Queues an item; see `work`. From any thread. The item must run before the runtime ends: a task that waits for it sees to it.

@@ -1,9 +1,11 @@
 // Waiting for time: `sleep_for`, `sleep_until`, `yield`, `timeout`. Timers go by the runtime's clock (CLOCK_MONOTONIC unless a
-// test moves it) and fire in order of time, those of the same time in the order in which they were set, never early.
+// test moves it) and never fire early. Those that were set on one worker fire in order of time, then in the order in which they were
+// set; a timer costs no memory beside the wait, and setting it and taking it back a constant time.
 #pragma once
 
 #include <chrono>
 #include <coroutine>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
@@ -22,33 +24,41 @@ namespace ergon {
 
 namespace detail {
 
-/// A place in a runtime's timer store, whose lock guards it. `fire` is called once, on any thread, with no lock held, unless the
-/// timer was removed before.
-struct timer {
-  static constexpr std::size_t absent = static_cast<std::size_t>(-1);
-  void (*fire)(timer&) noexcept = nullptr;
-  std::size_t place = absent;
+/// A place in a runtime's timer store, whose lock guards it. When its time has come it is queued as a work item, once, unless it was
+/// taken out before.
+class ERGON_EXPORT timer : public operation {
+ public:
+  /// Which of a runtime's stores it stood in last.
+  using operation::number;
+
+ protected:
+  explicit timer(std::int64_t when = 0) noexcept : due(when) {}
+  ~timer() = default;
+
+  /// Nanoseconds of the runtime's clock, once it stands in a store.
+  std::int64_t due;
+
+ private:
+  friend class timer_store;
+  /// Null: it stands in no store.
+  timer* previous = nullptr;
 };
 
-class ERGON_EXPORT sleep_operation final : public operation, private timer {
+class ERGON_EXPORT sleep_operation final : public timer {
  public:
-  explicit sleep_operation(steady_time due) noexcept;
+  explicit sleep_operation(steady_time when) noexcept : timer(when.time_since_epoch().count()) {}
   explicit sleep_operation(std::chrono::nanoseconds span) noexcept;
-  ~sleep_operation() = default;
   void await_resume() const noexcept {}
 
  private:
   bool arm() noexcept override;
   bool disarm() noexcept override;
-
-  steady_time due_;
-  bool relative_;
+  void run() noexcept override;
 };
 
 class ERGON_EXPORT yield_operation final : public operation {
  public:
   yield_operation() noexcept { stop_only_at_start(); }
-  ~yield_operation() = default;
   void await_resume() const noexcept {}
 
  private:
@@ -62,17 +72,19 @@ class ERGON_EXPORT yield_operation final : public operation {
 ERGON_EXPORT std::string timeout_text(std::chrono::nanoseconds span);
 
 /// Cancels a task at a time, unless it is taken back before.
-class ERGON_EXPORT deadline : private timer {
+class ERGON_EXPORT deadline final : private timer {
  public:
   deadline(task_root& watched, std::chrono::nanoseconds span) noexcept;
-  deadline(const deadline&) = delete;
-  deadline& operator=(const deadline&) = delete;
 
   /// False: it has fired or is firing; then await `fired` before the object goes.
   [[nodiscard]] bool take_back() noexcept;
   completion fired;
 
  private:
+  bool arm() noexcept override { return false; }
+  bool disarm() noexcept override { return false; }
+  void run() noexcept override;
+
   task_root* watched_;
 };
 
@@ -122,7 +134,7 @@ task<T> timeout(std::chrono::nanoseconds span, task<T> body) {
       throw error(errc::timed_out, detail::timeout_text(span));
     }
   }
-  co_return state.take();
+  co_return detail::take_result(state);
 }
 
 }  // namespace ergon

@@ -20,7 +20,7 @@ class token_awaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) {
-    token_ = static_cast<promise_base&>(frame.promise()).root()->stop_token();
+    token_ = frame.promise().root()->stop_token();
     return false;
   }
   std::stop_token await_resume() noexcept { return std::move(token_); }
@@ -34,7 +34,7 @@ class cancelled_awaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    cancelled_ = static_cast<promise_base&>(frame.promise()).root()->cancelled();
+    cancelled_ = frame.promise().root()->cancelled();
     return false;
   }
   bool await_resume() const noexcept { return cancelled_; }
@@ -90,7 +90,7 @@ task<T> with_stop(std::stop_token token, task<T> body) {
   if (state.stopped() && me.cancelled()) {
     co_await detail::stop_here{};
   }
-  co_return state.take();
+  co_return detail::take_result(state);
 }
 
 /// Runs `body` as a task of its own that a cancel of the waiting task does not reach, for what must be finished or put in order.
@@ -103,7 +103,7 @@ task<T> shielded(task<T> body) {
   detail::join_operation join{state};
   join.ignore_cancel();
   co_await join;
-  co_return state.take();
+  co_return detail::take_result(state);
 }
 
 }  // namespace ergon

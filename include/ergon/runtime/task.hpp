@@ -16,7 +16,6 @@
 
 #include <ergon/base/error.hpp>
 #include <ergon/base/export.hpp>
-#include <ergon/runtime/outcome.hpp>
 #include <ergon/runtime/promise.hpp>
 
 namespace ergon {
@@ -27,34 +26,58 @@ class task;
 namespace detail {
 
 template <class T>
-class task_promise : public promise_base {
+class task_promise final : public promise_base {
  public:
   task<T> get_return_object() noexcept;
   template <class U = T>
     requires std::convertible_to<U&&, T>
   void return_value(U&& value) {
-    result_.set_value(std::forward<U>(value));
+    value_.set(std::forward<U>(value));
   }
-  void unhandled_exception() noexcept { result_.set_exception(std::current_exception()); }
-  [[nodiscard]] outcome<T>& result() noexcept { return result_; }
+
+  /// The value, moved out, or the exception, thrown. Of a frame that has ended.
+  T take_result() {
+    rethrow_failure();
+    return value_.take();
+  }
+  /// Ends the value's or the exception's life. Of a frame that has ended, once.
+  void drop_result() noexcept {
+    if (is_root() && stopped()) {
+      return;
+    }
+    if (!drop_failure()) {
+      value_.drop();
+    }
+  }
 
  private:
-  outcome<T> result_;
+  value_slot<T> value_;
 };
 
 template <>
-class task_promise<void> : public promise_base {
+class task_promise<void> final : public promise_base {
  public:
   task<void> get_return_object() noexcept;
-  void return_void() noexcept { result_.set_value(); }
-  void unhandled_exception() noexcept { result_.set_exception(std::current_exception()); }
-  [[nodiscard]] outcome<void>& result() noexcept { return result_; }
-
- private:
-  outcome<void> result_;
+  void return_void() noexcept {}
+  void take_result() { rethrow_failure(); }
+  void drop_result() noexcept {
+    if (!is_root() || !stopped()) {
+      drop_failure();
+    }
+  }
 };
 
 struct task_access;
+
+/// Drops the result of a frame that has ended, and the frame.
+template <class T>
+struct frame_end {
+  std::coroutine_handle<task_promise<T>> frame;
+  ~frame_end() {
+    frame.promise().drop_result();
+    frame.destroy();
+  }
+};
 
 template <class T>
 class task_awaiter {
@@ -70,11 +93,8 @@ class task_awaiter {
     return transfer(child_);
   }
   T await_resume() {
-    struct guard {
-      std::coroutine_handle<promise> frame;
-      ~guard() { frame.destroy(); }
-    } const destroys{child_};
-    return child_.promise().result().take();
+    frame_end<T> const destroys{child_};
+    return child_.promise().take_result();
   }
 
  private:

@@ -10,11 +10,12 @@
 // ended. A cancel of the waiting task does the same and then takes the stopped path. The lambda lives until `with_group` ends,
 // so it may capture.
 //
-// Locking: a spin lock guards the list of children, the count and the first exception. A child that ends reports its exception
+// Locking: a spin lock guards the list of children, which grows under it a block at a time, and the first exception. A child that ends reports its exception
 // before it is counted off; the last one hands the waiter out under the lock and touches nothing of the group afterwards.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <string_view>
@@ -25,7 +26,7 @@
 #include <ergon/base/export.hpp>
 #include <ergon/runtime/join_handle.hpp>
 #include <ergon/runtime/operation.hpp>
-#include <ergon/runtime/root_list.hpp>
+#include <ergon/runtime/spin_lock.hpp>
 #include <ergon/runtime/task.hpp>
 
 namespace ergon {
@@ -39,7 +40,7 @@ class ERGON_EXPORT task_group : private detail::join_waiter {
   /// `name` must refer to static storage. Throws `errc::invalid_argument` for an empty task.
   template <class T>
   void spawn(task<T> body, std::string_view name = {}) {
-    adopt(*detail::make_root<T>(home_, std::move(body), name));
+    adopt(*detail::make_root<T>(home_, std::move(body), name).let_go());
   }
 
   /// Cancels the body and every child; later ones are born cancelled.
@@ -67,14 +68,15 @@ class ERGON_EXPORT task_group : private detail::join_waiter {
   explicit task_group(detail::task_root& owner) noexcept;
   ~task_group();
 
-  void adopt(detail::task_root& child) noexcept;
+  /// Throws `std::bad_alloc`, and then the child has been given up.
+  void adopt(detail::task_root& child);
   static void child_ended(detail::join_waiter& self, detail::task_root& child) noexcept;
 
   detail::scheduler& home_;
-  // Its lock is the group's.
-  mutable detail::root_list children_;
+  mutable detail::spin_lock lock_;
+  // Each child knows its place.
+  std::deque<detail::task_root*> children_;
   bool cancelled_ = false;
-  std::size_t alive_ = 0;
   std::exception_ptr first_failure_;
   join_all* waiter_ = nullptr;
 };
@@ -104,7 +106,7 @@ auto with_group(F body) -> std::invoke_result_t<F&, task_group&> {
   if constexpr (std::is_void_v<value>) {
     co_return;
   } else {
-    co_return main->take();
+    co_return detail::take_result(*main);
   }
 }
 

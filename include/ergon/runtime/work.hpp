@@ -6,11 +6,20 @@
 
 namespace ergon {
 
-struct work {
+class ERGON_EXPORT work {
+ public:
+  work() = default;
+  work(const work&) = delete;
+  work& operator=(const work&) = delete;
+
+  /// Called once on a worker thread. Long work here delays every task of that worker.
+  virtual void run() noexcept = 0;
+
   /// The runtime's while the item is queued.
   work* next = nullptr;
-  /// Called once on a worker thread. Long work here delays every task of that worker.
-  void (*run)(work&) noexcept = nullptr;
+
+ protected:
+  ~work() = default;
 };
 
 }  // namespace ergon

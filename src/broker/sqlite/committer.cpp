@@ -28,7 +28,6 @@ committer::committer(ergon::runtime& rt, connection db, std::unique_ptr<store> i
       side_{side},
       options_{std::move(options)},
       ballast_{options_.path + "-ballast"} {
-  ticket_.run = &committer::run_posted;
   load_ballast();
 }
 
@@ -113,15 +112,14 @@ void committer::hand_over() {
   handed_over_.notify_one();
 }
 
-void committer::run_posted(work& item) noexcept {
-  const auto self = std::exchange(static_cast<ticket&>(item).self, nullptr);
-  std::unique_lock held{self->mutex_};
-  self->posted_ = false;
-  if (self->executing_ || self->queue_.empty() || self->closed_) {
+void committer::run_posted() noexcept {
+  std::unique_lock held{mutex_};
+  posted_ = false;
+  if (executing_ || queue_.empty() || closed_) {
     return;
   }
-  self->executing_ = true;
-  self->cycle(role::in_place, held);
+  executing_ = true;
+  cycle(role::in_place, held);
 }
 
 void committer::run_now() {

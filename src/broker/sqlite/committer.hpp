@@ -20,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ergon/runtime/completion.hpp>
@@ -120,6 +121,7 @@ class committer : public std::enable_shared_from_this<committer> {
 
  private:
   struct ticket final : work {
+    void run() noexcept override { std::exchange(self, nullptr)->run_posted(); }
     std::shared_ptr<committer> self;
   };
 
@@ -129,7 +131,7 @@ class committer : public std::enable_shared_from_this<committer> {
   void kick(std::unique_lock<std::mutex>& held);
   /// Lets the thread execute in this one's place; `mutex_` is held and `executing_` true.
   void hand_over();
-  static void run_posted(work& item) noexcept;
+  void run_posted() noexcept;
   void cycle(role as, std::unique_lock<std::mutex>& held);
   void write_forever();
   /// False: the store is locked by another program, and `as` must not wait.
