@@ -125,8 +125,22 @@ void warn(const results& all) {
   }
 }
 
+// A peer is measured where the machine had its tools when ergon was built.
+void leave_out_missing_peers(suite& s, const fs::path& programs) {
+  std::set<std::string> missing;
+  std::erase_if(s.rows, [&](const measurement& m) {
+    if (m.system == own_system || fs::exists(programs / m.program)) return false;
+    missing.insert(m.system);
+    return true;
+  });
+  if (!missing.empty()) {
+    fmt::print(stderr, "Not built on this machine, and left out: {}\n", fmt::join(missing, ", "));
+  }
+}
+
 int measure(const choices& c, const fs::path& programs) {
-  const suite s = chosen_rows(c);
+  suite s = chosen_rows(c);
+  leave_out_missing_peers(s, programs);
   if (c.system_args) {
     print_system_args(s, programs, c.dir);
     return 0;

@@ -139,7 +139,7 @@ TEST(QueueSuiteTest, AnUnknownSuiteIsRefusedWithTheListOfThoseThatThereAre) {
     (void)make_suite("pol", true);
     FAIL();
   } catch (const std::invalid_argument& e) {
-    EXPECT_STREQ(e.what(), "there is no suite 'pol'; there is: queue");
+    EXPECT_STREQ(e.what(), "there is no suite 'pol'; there is: queue, tasks");
   }
 }
 

@@ -8,10 +8,11 @@
 
 namespace ergon::bench {
 
-std::vector<std::string_view> suite_names() { return {"queue"}; }
+std::vector<std::string_view> suite_names() { return {"queue", "tasks"}; }
 
 suite make_suite(std::string_view name, bool quick) {
   if (name == "queue") return make_queue_suite(quick);
+  if (name == "tasks") return make_tasks_suite(quick);
   throw std::invalid_argument(fmt::format("there is no suite '{}'; there is: {}", name, fmt::join(suite_names(), ", ")));
 }
 

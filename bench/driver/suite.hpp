@@ -82,6 +82,7 @@ struct suite {
 [[nodiscard]] suite make_suite(std::string_view name, bool quick);
 
 [[nodiscard]] suite make_queue_suite(bool quick);
+[[nodiscard]] suite make_tasks_suite(bool quick);
 
 /// `--name value …` for a program: the scenario first, then the variant and the parameters.
 [[nodiscard]] std::vector<std::string> arguments_of(std::string_view scenario, const boost::json::object& params);

@@ -1,0 +1,244 @@
+// ergon's runtime in the suite `tasks`. Every default is on: handles, cancellation, names, enumeration.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ergon/runtime/channel.hpp>
+#include <ergon/runtime/join_handle.hpp>
+#include <ergon/runtime/runtime.hpp>
+#include <ergon/runtime/sleep.hpp>
+#include <ergon/runtime/task_group.hpp>
+
+#include "bench/systems/program.hpp"
+
+namespace {
+
+using namespace ergon::bench;
+using ergon::task;
+
+// Of the whole program, so that a task's frame holds only what every task holds.
+std::atomic<std::uint64_t> ended{0};
+std::chrono::nanoseconds pause{0};
+std::uint64_t pauses = 1;
+
+task<void> sleeper() {
+  co_await ergon::sleep_for(pause);
+  ended.fetch_add(1, std::memory_order_relaxed);
+}
+task<void> sleeper_in_turns() {
+  for (std::uint64_t i = 0; i < pauses; ++i) {
+    co_await ergon::sleep_for(pause);
+  }
+  ended.fetch_add(1, std::memory_order_relaxed);
+}
+task<void> sleeper_with_state() {
+  std::array<volatile unsigned char, 64> state{};
+  for (std::uint64_t i = 0; i < pauses; ++i) {
+    for (auto& byte : state) byte = static_cast<unsigned char>(byte + 1);
+    co_await ergon::sleep_for(pause);
+  }
+  const bool kept = std::ranges::all_of(state, [](unsigned char byte) { return byte == pauses; });
+  ended.fetch_add(kept ? 1 : 0, std::memory_order_relaxed);
+}
+
+task<void> body_of(const std::string& body) {
+  if (body == "one") return sleeper();
+  if (body == "turns") return sleeper_in_turns();
+  if (body == "state") return sleeper_with_state();
+  throw bad_arguments(fmt::format("--body {}: must be one, turns or state", body));
+}
+
+double peak_mb() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  return static_cast<double>(use.ru_maxrss) / 1024;
+}
+double cpu_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+double resident_mb() {
+  std::ifstream statm{"/proc/self/statm"};
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  statm >> size >> resident;
+  return static_cast<double>(resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) / (1 << 20);
+}
+
+boost::json::object line_of(double value, bool verified, std::string failure, std::string note = {}) {
+  boost::json::object line{{"value", value}, {"verified", verified}};
+  if (!verified) line["failure"] = std::move(failure);
+  if (!note.empty()) line["note"] = std::move(note);
+  line["about"] = about({});
+  return line;
+}
+
+task<void> spawn_and_join(std::uint64_t tasks, std::string body, bool in_group) {
+  if (in_group) {
+    co_await ergon::with_group([&](ergon::task_group& group) -> task<void> {
+      for (std::uint64_t i = 0; i < tasks; ++i) group.spawn(body_of(body));
+      co_return;
+    });
+    co_return;
+  }
+  std::vector<ergon::join_handle<void>> handles;
+  handles.reserve(tasks);
+  for (std::uint64_t i = 0; i < tasks; ++i) handles.push_back(ergon::spawn(body_of(body)));
+  for (auto& handle : handles) co_await handle;
+}
+
+void take_pauses(const arguments& a) {
+  pause = std::chrono::milliseconds{a.number("pause_ms")};
+  pauses = a.number("pauses", 1);
+}
+
+std::string not_all(std::uint64_t tasks) { return fmt::format("of {} tasks {} ended as they should", tasks, ended.load()); }
+
+// The peak of memory, with the time beside it.
+boost::json::object sleep(const arguments& a) {
+  take_pauses(a);
+  const std::uint64_t tasks = a.number("tasks");
+  const bool time_counts = a.text("figure") == "seconds";
+  const stopwatch clock;
+  {
+    ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+    rt.block_on(spawn_and_join(tasks, a.text("body"), a.text("joined") == "group"));
+  }
+  const double seconds = clock.seconds();
+  const double peak = peak_mb();
+  return line_of(time_counts ? seconds : peak, ended == tasks, not_all(tasks),
+                 fmt::format("{:.2f} s, {:.0f} MB, {:.2f} s of CPU", seconds, peak, cpu_seconds()));
+}
+
+// What stays a second after all have ended, in a program that lives on.
+boost::json::object after(const arguments& a) {
+  take_pauses(a);
+  const std::uint64_t tasks = a.number("tasks");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  rt.block_on(spawn_and_join(tasks, a.text("body"), false));
+  rt.block_on([]() -> task<void> { co_await ergon::sleep_for(std::chrono::seconds{1}); }());
+  return line_of(resident_mb(), ended == tasks, not_all(tasks));
+}
+
+boost::json::object cancel(const arguments& a) {
+  pause = std::chrono::hours{1};
+  const std::uint64_t tasks = a.number("tasks");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  double seconds = 0;
+  std::uint64_t stopped = 0;
+  rt.block_on([](std::uint64_t tasks, double& seconds, std::uint64_t& stopped) -> task<void> {
+    std::vector<ergon::join_handle<void>> handles;
+    handles.reserve(tasks);
+    for (std::uint64_t i = 0; i < tasks; ++i) handles.push_back(ergon::spawn(sleeper()));
+    co_await ergon::sleep_for(std::chrono::milliseconds{500});
+    const stopwatch clock;
+    for (auto& handle : handles) handle.cancel();
+    for (auto& handle : handles) {
+      while (!handle.done()) co_await ergon::yield();
+      ++stopped;
+    }
+    seconds = clock.seconds();
+  }(tasks, seconds, stopped));
+  return line_of(seconds, stopped == tasks && ended == 0, fmt::format("of {} tasks {} were stopped", tasks, stopped));
+}
+
+// The longest time that a task which is always ready waits for its turn, while the timers of many others come down and expire.
+boost::json::object stall(const arguments& a) {
+  take_pauses(a);
+  const std::uint64_t tasks = a.number("tasks");
+  ergon::runtime rt{{.threads = 1}};
+  double longest = 0;
+  rt.block_on([](std::uint64_t tasks, double& longest) -> task<void> {
+    std::vector<ergon::join_handle<void>> handles;
+    handles.reserve(tasks);
+    for (std::uint64_t i = 0; i < tasks; ++i) handles.push_back(ergon::spawn(sleeper()));
+    co_await ergon::yield();
+    auto last = std::chrono::steady_clock::now();
+    std::chrono::nanoseconds most{0};
+    while (ended.load(std::memory_order_relaxed) < tasks) {
+      co_await ergon::yield();
+      const auto now = std::chrono::steady_clock::now();
+      most = std::max<std::chrono::nanoseconds>(most, now - last);
+      last = now;
+    }
+    longest = std::chrono::duration<double>(most).count();
+    for (auto& handle : handles) co_await handle;
+  }(tasks, longest));
+  return line_of(longest, ended == tasks, not_all(tasks));
+}
+
+// Tasks that end at once, spawned and joined a thousand at a time.
+boost::json::object spawn(const arguments& a) {
+  const std::uint64_t tasks = a.number("tasks");
+  constexpr std::uint64_t crowd = 1'000;
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  double seconds = 0;
+  rt.block_on([](std::uint64_t tasks, double& seconds) -> task<void> {
+    std::vector<ergon::join_handle<void>> handles;
+    const auto round = [](std::vector<ergon::join_handle<void>>& all) -> task<void> {
+      for (std::uint64_t i = 0; i < crowd; ++i) {
+        all.push_back(ergon::spawn([]() -> task<void> {
+          ended.fetch_add(1, std::memory_order_relaxed);
+          co_return;
+        }()));
+      }
+      for (auto& handle : all) co_await handle;
+      all.clear();
+    };
+    co_await round(handles);
+    const stopwatch clock;
+    for (std::uint64_t done = crowd; done < tasks; done += crowd) co_await round(handles);
+    seconds = clock.seconds();
+  }(tasks, seconds));
+  return line_of(static_cast<double>(tasks - crowd) / seconds, ended == tasks, not_all(tasks));
+}
+
+boost::json::object channel(const arguments& a) {
+  const std::uint64_t items = a.number("items");
+  const std::uint64_t producers = a.number("producers");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  std::uint64_t sum = 0;
+  double seconds = 0;
+  rt.block_on([](std::uint64_t items, std::uint64_t producers, std::uint64_t room, std::uint64_t& sum,
+                 double& seconds) -> task<void> {
+    ergon::channel<std::uint64_t> pipe{room};
+    const stopwatch clock;
+    std::vector<ergon::join_handle<void>> sending;
+    for (std::uint64_t p = 0; p < producers; ++p) {
+      sending.push_back(ergon::spawn([](ergon::channel<std::uint64_t>& pipe, std::uint64_t from, std::uint64_t to) -> task<void> {
+        for (std::uint64_t i = from; i < to; ++i) co_await pipe.send(i);
+      }(pipe, items * p / producers, items * (p + 1) / producers)));
+    }
+    for (std::uint64_t i = 0; i < items; ++i) sum += *co_await pipe.receive();
+    seconds = clock.seconds();
+    for (auto& handle : sending) co_await handle;
+  }(items, producers, a.number("room"), sum, seconds));
+  return line_of(static_cast<double>(items) / seconds, sum == items * (items - 1) / 2,
+                 fmt::format("the numbers below {} came to {}", items, sum));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program(argc, argv, [](const arguments& a) {
+    if (a.scenario() == "sleep") return sleep(a);
+    if (a.scenario() == "after") return after(a);
+    if (a.scenario() == "cancel") return cancel(a);
+    if (a.scenario() == "stall") return stall(a);
+    if (a.scenario() == "spawn") return spawn(a);
+    if (a.scenario() == "channel") return channel(a);
+    throw bad_arguments(
+        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel", a.scenario()));
+  });
+}
