@@ -98,6 +98,43 @@ TEST(FrameMemoryTest, IsFoundByAWalkWhateverItsSize) {
   }
 }
 
+TEST(TaskListTest, TellsWhatEveryTaskWaitsFor) {
+  runtime rt{{.threads = 2}};
+  runtime other{{.threads = 1}};
+  event e;
+  std::vector<join_handle<void>> handles;
+  handles.push_back(rt.spawn(wait_for(e), "waits"));
+  handles.push_back(rt.spawn([]() -> task<void> { co_await sleep_for(1h); }(), "sleeps"));
+  handles.push_back(other.spawn(wait_for(e), "elsewhere"));
+  rt.settle();
+  other.settle();
+  // One that hangs on its worker is no obstacle.
+  std::atomic<bool> hang = true;
+  std::atomic<bool> hangs = false;
+  handles.push_back(rt.spawn(
+      [](std::atomic<bool>& hangs, std::atomic<bool>& hang) -> task<void> {
+        hangs = true;
+        hangs.notify_one();
+        hang.wait(true);
+        co_return;
+      }(hangs, hang),
+      "hangs"));
+  hangs.wait(false);
+  std::map<std::string, task_info> found;
+  for (task_info& info : rt.tasks()) {
+    found[info.name] = info;
+  }
+  EXPECT_EQ(found.size(), 3U);
+  EXPECT_EQ(found["waits"].waits_in, "event::wait_operation");
+  EXPECT_EQ(found["sleeps"].waits_in, "sleep_operation");
+  EXPECT_FALSE(found["sleeps"].function.empty());
+  EXPECT_EQ(found["hangs"].waits_in, "");
+  hang = false;
+  hang.notify_one();
+  e.set();
+  handles[1].cancel();
+}
+
 struct counted {
   explicit counted(std::atomic<int>& n) : alive(&n) { ++n; }
   counted(const counted& other) : alive(other.alive) { ++*alive; }

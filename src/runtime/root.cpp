@@ -206,6 +206,19 @@ void task_root::cancel() noexcept {
   }
 }
 
+task_root::wait_place task_root::where() noexcept {
+  wait_place found;
+  lock();
+  if ((state_.load(std::memory_order_relaxed) & waiting) != 0) {
+    const auto& awaited = *reinterpret_cast<const operation*>(second_.load(std::memory_order_relaxed));
+    found.operation = &typeid(awaited);
+    // The first word of a frame is its resume function.
+    found.resumes = *static_cast<const void* const*>(awaited.leaf().handle().address());
+  }
+  unlock();
+  return found;
+}
+
 task_root::extras* task_root::extra() const noexcept {
   std::uintptr_t const word = third_.load(std::memory_order_seq_cst);
   return (word & 1) == 0 ? reinterpret_cast<extras*>(word) : nullptr;

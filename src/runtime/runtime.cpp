@@ -38,6 +38,7 @@ void runtime::post(work& item) noexcept { scheduler_->push(item); }
 ergon::clock& runtime::clock() const noexcept { return scheduler_->clock(); }
 unsigned runtime::threads() const noexcept { return scheduler_->threads(); }
 std::size_t runtime::live_tasks() const noexcept { return scheduler_->live_tasks(); }
+std::vector<task_info> runtime::tasks() const { return scheduler_->tasks(); }
 void runtime::settle() const { scheduler_->settle(); }
 
 void runtime::set_blocking_executor(std::shared_ptr<blocking_executor> executor) {

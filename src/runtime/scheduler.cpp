@@ -1,10 +1,19 @@
 // Workers: run, steal, sleep, shut down. The protocol is in scheduler.hpp.
 #include "runtime/scheduler.hpp"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 
 #include <ergon/base/cpus.hpp>
@@ -43,6 +52,39 @@ std::uint16_t enter(scheduler& made) {
     }
   }
   throw error(errc::invalid_argument, "there are 4096 runtimes in this process, and no room for one more");
+}
+
+std::string demangled(const char* name) {
+  int status = 0;
+  std::unique_ptr<char, decltype(&std::free)> const text{abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free};
+  return status == 0 ? text.get() : name;
+}
+
+// `ergon::detail::sleep_operation` is nobody's business but `sleep_operation`.
+std::string type_text(const std::type_info& type) {
+  std::string text = demangled(type.name());
+  for (std::string_view const prefix : {"ergon::", "detail::"}) {
+    if (text.starts_with(prefix)) {
+      text.erase(0, prefix.size());
+    }
+  }
+  return text;
+}
+
+std::string function_text(const void* address) {
+  Dl_info at{};
+  if (::dladdr(address, &at) == 0 || at.dli_fname == nullptr) {
+    return {};
+  }
+  if (at.dli_sname != nullptr && at.dli_saddr == address) {
+    return demangled(at.dli_sname);
+  }
+  std::string_view file = at.dli_fname;
+  file.remove_prefix(file.rfind('/') + 1);
+  auto const offset = static_cast<std::uint64_t>(static_cast<const char*>(address) - static_cast<const char*>(at.dli_fbase));
+  char text[32];
+  std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+  return std::string{file} + text;
 }
 
 }  // namespace
@@ -502,6 +544,35 @@ void scheduler::cancel_all() noexcept {
         }
       },
       this);
+}
+
+std::vector<task_info> scheduler::tasks() const {
+  struct look {
+    std::uint16_t home;
+    std::vector<task_info> found;
+    bool failed = false;
+  } seen{number_, {}};
+  walk_roots(
+      [](task_root& root, void* context) {
+        auto& into = *static_cast<look*>(context);
+        if (root.home_ != into.home || root.done()) {
+          return;
+        }
+        auto const place = root.where();
+        try {
+          into.found.push_back({.name = std::string{root.name()},
+                                .waits_in = place.operation != nullptr ? type_text(*place.operation) : "",
+                                .function = place.resumes != nullptr ? function_text(place.resumes) : "",
+                                .cancelled = root.cancelled()});
+        } catch (const std::bad_alloc&) {
+          into.failed = true;
+        }
+      },
+      &seen);
+  if (seen.failed) {
+    throw std::bad_alloc();
+  }
+  return std::move(seen.found);
 }
 
 // Only a task of this runtime and a thread that is inside `launch` start another: once nobody is inside and none lives, none will.

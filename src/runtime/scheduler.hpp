@@ -62,6 +62,8 @@ class scheduler {
   void add_timer(timer& item, steady_time due) noexcept;
   bool remove_timer(timer& item) noexcept { return workers_[item.number()]->timers.remove(item); }
 
+  [[nodiscard]] std::vector<task_info> tasks() const;
+
   std::size_t shutdown(steady_time deadline);
   /// Waits until every worker is idle and nothing is ready.
   void settle();

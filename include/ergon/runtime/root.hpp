@@ -21,6 +21,7 @@
 #include <exception>
 #include <stop_token>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
 #include <ergon/base/error.hpp>
@@ -66,6 +67,13 @@ class ERGON_EXPORT task_root {
   [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
   [[nodiscard]] std::string_view name() const noexcept;
   [[nodiscard]] scheduler& home() const noexcept;
+
+  /// What it waits in and the resume function of the frame that does; nothing of both while it does not wait.
+  struct wait_place {
+    const std::type_info* operation = nullptr;
+    const void* resumes = nullptr;
+  };
+  [[nodiscard]] wait_place where() noexcept;
 
   /// Valid once done: what it threw, or null.
   [[nodiscard]] std::exception_ptr failure() const noexcept;

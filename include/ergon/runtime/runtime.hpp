@@ -18,6 +18,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <ergon/base/clock.hpp>
 #include <ergon/base/error.hpp>
@@ -41,6 +42,17 @@ struct runtime_options {
   /// What timers go by; the machine's clock unless given. It must outlive the runtime. With a manual clock the runtime never
   /// waits for time to pass: timers fire, in order of time, when somebody moves the clock.
   ergon::clock* clock = nullptr;
+};
+
+/// A living task, as `runtime::tasks` sees it.
+struct task_info {
+  /// What it was spawned as; empty if nobody named it.
+  std::string name;
+  /// What it waits in, `event::wait_operation` or `sleep_operation` for instance; empty while it runs or is ready to.
+  std::string waits_in;
+  /// The innermost coroutine that waits: its name where the program exports its symbols, else a file and an offset for addr2line.
+  std::string function;
+  bool cancelled = false;
 };
 
 class ERGON_EXPORT runtime {
@@ -84,6 +96,10 @@ class ERGON_EXPORT runtime {
   [[nodiscard]] unsigned threads() const noexcept;
   /// Spawned tasks, children of groups and branches included, that have not ended. A snapshot.
   [[nodiscard]] std::size_t live_tasks() const noexcept;
+
+  /// Every living task of this runtime and what it waits for, in no order. From any thread, also while a task hangs or blocks its
+  /// worker. A snapshot: tasks go on meanwhile. It looks at every task of the process, about a tenth of a second for a million.
+  [[nodiscard]] std::vector<task_info> tasks() const;
 
   /// Waits until every worker is idle with nothing queued: each live task waits for a timer that is not due or for something
   /// outside. For tests that move a manual clock. Throws `errc::invalid_argument` on one of its own threads.
