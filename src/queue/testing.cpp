@@ -47,6 +47,7 @@ class counting_executor final : public blocking_executor {
     delete counted;
     const std::scoped_lock lock{mutex_};
     --under_way_;
+    changed_.notify_all();
     return false;
   }
 
@@ -74,10 +75,11 @@ class counting_executor final : public blocking_executor {
     work* item;
     counting_executor* of;
   };
-  std::shared_ptr<blocking_executor> on_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t under_way_ = 0;
+  // Last: its threads end before what they use.
+  std::shared_ptr<blocking_executor> on_;
 };
 
 /// Goes round the runtime's queue until the worker has been quiet for `quiet_rounds`, or for `most_rounds`. Owned by whoever holds it

@@ -43,7 +43,8 @@ using found_roots = std::array<task_root*, walk_batch>;
 
 // ── large frames
 
-// Before each large frame. The links are kept inverted: a leak checker must not take them for references.
+// Before each large frame. The links are kept inverted: a leak checker must not take them for references. A serial of nought: it stands in
+// no list.
 struct large_header {
   std::uintptr_t next;
   std::uintptr_t previous;
@@ -71,22 +72,28 @@ void* allocate_large(std::size_t size, std::size_t alignment) {
   auto* const start = static_cast<std::byte*>(::operator new(before + size, std::align_val_t{alignment}));
   std::byte* const frame = start + before;
   std::memset(frame, 0, std::min(size, promise_offset + sizeof(task_root)));
-  auto* const header = reinterpret_cast<large_header*>(frame) - 1;
+  *(reinterpret_cast<large_header*>(frame) - 1) = {0, 0, 0, alignment};
+  return frame;
+}
+
+void list_large(void* frame) noexcept {
+  auto* const header = static_cast<large_header*>(frame) - 1;
   large_shard& shard = shard_of(header);
   std::lock_guard const guard(shard.lock);
-  *header = {hidden(shard.first), hidden(nullptr), ++shard.serial, alignment};
+  header->next = hidden(shard.first);
+  header->previous = hidden(nullptr);
+  header->serial = ++shard.serial;
   if (shard.first != nullptr) {
     shard.first->previous = hidden(header);
   }
   shard.first = header;
-  return frame;
 }
 
 void free_large(void* frame) noexcept {
   auto* const header = static_cast<large_header*>(frame) - 1;
   large_shard& shard = shard_of(header);
   std::size_t const alignment = header->alignment;
-  {
+  if (header->serial != 0) {
     std::lock_guard const guard(shard.lock);
     large_header* const next = shown(header->next);
     large_header* const previous = shown(header->previous);
@@ -156,6 +163,8 @@ class frame_walk {
 #if ERGON_PLAIN_FRAMES
 
 void* allocate_frame(std::size_t size, std::size_t alignment) { return allocate_large(size, alignment); }
+
+void list_root(task_root& root) noexcept { list_large(frame_of(root)); }
 
 void deallocate_frame(void* frame, std::size_t /*size*/, std::size_t /*alignment*/) noexcept {
   if (!root_in(frame).is_root()) {
@@ -263,7 +272,8 @@ constexpr std::size_t class_of(std::size_t size, std::size_t alignment) {
   return (alignment <= granule && rounded < by_eight ? rounded : (rounded + 15) / 16 * 16) / granule;
 }
 
-void give_back(std::byte* from, std::size_t size) noexcept { ::madvise(from, size, MADV_DONTNEED); }
+// False: the memory keeps what was in it, as it does in a process that locks its pages.
+bool give_back(std::byte* from, std::size_t size) noexcept { return ::madvise(from, size, MADV_DONTNEED) == 0; }
 
 // False: the system has no memory.
 bool map_segment() noexcept {
@@ -303,7 +313,10 @@ slab* new_slab() noexcept {
 
 void give_slab_back(slab& one) noexcept {
   one.block_size.store(0, std::memory_order_relaxed);
-  give_back(reinterpret_cast<std::byte*>(&one), slab_size);
+  if (!give_back(reinterpret_cast<std::byte*>(&one), slab_size)) {
+    // Another class's blocks begin elsewhere: where their states will be there may stand anything.
+    std::memset(static_cast<void*>(&one), 0, slab_size);
+  }
   std::lock_guard const guard(stock.lock);
   auto* const at = reinterpret_cast<std::byte*>(&one);
   // There are few segments, and this is rare.
@@ -399,7 +412,7 @@ void trim(slab& one) noexcept {
   std::size_t run = 0;
   const auto flush = [&](std::size_t end) {
     if (run != 0) {
-      give_back(reinterpret_cast<std::byte*>(&one) + (end - run) * page, run * page);
+      static_cast<void>(give_back(reinterpret_cast<std::byte*>(&one) + (end - run) * page, run * page));
       run = 0;
     }
   };
@@ -555,9 +568,14 @@ bool is_small(std::size_t size, std::size_t alignment) noexcept { return size <=
 
 }  // namespace
 
+// A slab's blocks are found as they are.
+void list_root(task_root&) noexcept {}
+
 void* allocate_frame(std::size_t size, std::size_t alignment) {
   if (!is_small(size, alignment)) [[unlikely]] {
-    return allocate_large(size, alignment);
+    void* const frame = allocate_large(size, alignment);
+    list_large(frame);
+    return frame;
   }
   std::size_t const index = class_of(size, alignment);
   free_stack& mine = stacks.by_class[index];

@@ -16,6 +16,9 @@ namespace ergon::detail {
 
 class task_root;
 
+/// A frame becomes a root: from here on a walk finds it.
+void list_root(task_root& root) noexcept;
+
 /// Gives back the memory of a root whose frame has been destroyed.
 void free_root(task_root& root) noexcept;
 

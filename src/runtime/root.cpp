@@ -125,6 +125,7 @@ void task_root::become_root(scheduler& home, std::string_view name) noexcept {
   name_ = number_of(name);
   home_ = home.number();
   second_.store(0, std::memory_order_relaxed);
+  list_root(*this);
   state_.store(rooted | owned | 2 * reference, std::memory_order_release);
 }
 
@@ -353,7 +354,7 @@ void stop_here::run() noexcept { task_root::unwind(*leaf_); }
 }  // namespace detail
 
 detail::promise_base& operation::leaf() const noexcept {
-  return *reinterpret_cast<detail::promise_base*>(static_cast<std::intptr_t>(bits_) >> address_shift);
+  return *reinterpret_cast<detail::promise_base*>(bits_ >> address_shift);
 }
 detail::task_root& operation::root() const noexcept { return *leaf().root(); }
 

@@ -217,6 +217,7 @@ void scheduler::leave_idle(worker& self) noexcept {
   }
   if (self.watches && self.word.load(std::memory_order_relaxed) == for_work) {
     self.watches = false;
+    self.kept_watch = true;
     someone_watches_ = false;
     lone_push_.store(false, std::memory_order_relaxed);
   }
@@ -288,6 +289,7 @@ void scheduler::end_watch(worker& self) noexcept {
   if (self.watches) {
     std::lock_guard const guard(idle_lock_);
     self.watches = false;
+    self.kept_watch = true;
     someone_watches_ = false;
     lone_push_.store(false, std::memory_order_relaxed);
   }
@@ -330,6 +332,9 @@ ready_item scheduler::next(worker& self) noexcept {
       end_watch(self);
       if (std::exchange(self.kept_time, false) && earliest_hint() != steady_time::max()) {
         // What it found may take long: an idle worker takes the watch over.
+        wake_one();
+      }
+      if (std::exchange(self.kept_watch, false) && idle_count_.load(std::memory_order_relaxed) != 0 && anything_queued()) {
         wake_one();
       }
       return item;
@@ -456,13 +461,13 @@ steady_time scheduler::earliest_hint() const noexcept {
 void scheduler::add_timer(timer& item, steady_time due) noexcept {
   worker* const self = own_worker();
   worker& keeper = self != nullptr ? *self : *workers_[turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size()];
-  if (keeper.timers.insert(item, due) && idle_count_.load(std::memory_order_relaxed) != 0 &&
-      due.time_since_epoch().count() < watched_until_.load(std::memory_order_relaxed) && !clock_->is_manual()) {
-    // Somebody idle must watch for it: this worker may be busy when it is due.
+  if (keeper.timers.insert(item, due) && idle_count_.load(std::memory_order_relaxed) != 0 && !clock_->is_manual()) {
+    // Somebody idle must watch for it: this worker may be busy when it is due. Under the lock: whoever gives the watch up at this moment
+    // sees the timer, or is seen.
     worker* chosen = nullptr;
     {
       std::lock_guard const guard(idle_lock_);
-      if (!idle_.empty()) {
+      if (!idle_.empty() && due.time_since_epoch().count() < watched_until_.load(std::memory_order_relaxed)) {
         auto const at = timekeeper_ != nullptr ? std::find(idle_.begin(), idle_.end(), timekeeper_) : idle_.end() - 1;
         if (at != idle_.end()) {
           chosen = *at;
@@ -489,11 +494,18 @@ void scheduler::launch(task_root& root) {
   bool const outside = own_worker() == nullptr;
   if (outside) {
     // From outside the runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
-    visitors_.fetch_add(1, std::memory_order_seq_cst);
-    if (closed_.load(std::memory_order_seq_cst)) {
-      root.give_up();
+    for (unsigned round = 0;; ++round) {
+      visitors_.fetch_add(1, std::memory_order_seq_cst);
+      doors const now = doors_.load(std::memory_order_seq_cst);
+      if (now == doors::open) {
+        break;
+      }
       visitors_.fetch_sub(1, std::memory_order_release);
-      throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
+      if (now == doors::closed) {
+        root.give_up();
+        throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
+      }
+      spin_wait(round);
     }
   }
   launch_owned(root);
@@ -580,15 +592,13 @@ bool scheduler::close_if_empty() noexcept {
   if (live_tasks() != 0) {
     return false;
   }
-  closed_.store(true, std::memory_order_seq_cst);
+  doors_.store(doors::checked, std::memory_order_seq_cst);
   for (unsigned round = 0; visitors_.load(std::memory_order_seq_cst) != 0; ++round) {
     spin_wait(round);
   }
-  if (live_tasks() != 0) {
-    closed_.store(false, std::memory_order_seq_cst);
-    return false;
-  }
-  return true;
+  bool const empty = live_tasks() == 0;
+  doors_.store(empty ? doors::closed : doors::open, std::memory_order_seq_cst);
+  return empty;
 }
 
 void scheduler::stop_workers() noexcept {
@@ -615,7 +625,7 @@ std::size_t scheduler::shutdown(steady_time deadline) {
     throw error(errc::invalid_argument, "a runtime cannot be shut down from one of its own threads, which it waits for");
   }
   std::lock_guard const guard(shutdown_mutex_);
-  if (closed_) {
+  if (doors_.load(std::memory_order_relaxed) == doors::closed) {
     return 0;
   }
   closing_.store(true, std::memory_order_seq_cst);

@@ -91,8 +91,9 @@ class scheduler {
     // Only the worker writes them.
     std::atomic<std::uint64_t> started{0};
     std::atomic<std::uint64_t> finished{0};
-    // It was the one that watched the timers when it last woke. The worker's own.
+    // It was the one that watched the timers, or for stuck items, when it last woke. The worker's own.
     bool kept_time = false;
+    bool kept_watch = false;
     /// Written under `idle_lock_`; read by the worker itself at any time.
     std::atomic<bool> watches{false};
     // Items begun. Only the worker writes it.
@@ -161,8 +162,9 @@ class scheduler {
   std::mutex shutdown_mutex_;
   // Set before the first task is cancelled: what is launched from then on is born cancelled.
   std::atomic<bool> closing_{false};
-  // Set by a shutdown that finds no task; nothing is launched then.
-  std::atomic<bool> closed_{false};
+  // A shutdown that finds no task makes sure: threads outside wait for what comes of it.
+  enum class doors : std::uint8_t { open, checked, closed };
+  std::atomic<doors> doors_{doors::open};
   std::atomic<bool> stop_{false};
   // Counts the times when the last task may have ended while a shutdown waits.
   std::atomic<std::uint32_t> emptied_{0};

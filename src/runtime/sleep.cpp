@@ -24,9 +24,9 @@ std::string timeout_text(std::chrono::nanoseconds span) {
   return "the operation did not end within " + number + " s";
 }
 
-// `due` holds the span until the wait begins, and the mark says so.
+// `due` holds the span until the wait begins, and a mark says so.
 sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : timer(span.count()) {
-  set_mark();
+  set(is_span);
   if (span <= std::chrono::nanoseconds::zero()) {
     stop_only_at_start();
   }
@@ -34,11 +34,15 @@ sleep_operation::sleep_operation(std::chrono::nanoseconds span) noexcept : timer
 
 bool sleep_operation::arm() noexcept {
   scheduler& home = root().home();
-  if (!has_mark()) {
+  if (!has(is_span)) {
     home.add_timer(*this, steady_time{std::chrono::nanoseconds{due}});
   } else if (due <= 0) {
     queue();
   } else {
+    if (has(was_armed)) {
+      fatal("ergon: a sleep_for was awaited twice; call sleep_for for each wait");
+    }
+    set(was_armed);
     home.add_timer(*this, time_after(home.clock().steady(), std::chrono::nanoseconds{due}));
   }
   return true;

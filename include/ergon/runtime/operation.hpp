@@ -67,9 +67,10 @@ class ERGON_EXPORT operation : public work {
   /// Goes on with the task, or stops it.
   void run() noexcept override;
 
-  /// A bit that the derived class may use as it likes until the wait ends, and a number below 2048.
-  void set_mark() noexcept { bits_ |= mark; }
-  [[nodiscard]] bool has_mark() const noexcept { return (bits_ & mark) != 0; }
+  /// Two bits that the derived class may use as it likes, and a number below 1024.
+  enum class mark : std::uint64_t { first = 16, second = 32 };
+  void set(mark which) noexcept { bits_ |= static_cast<std::uint64_t>(which); }
+  [[nodiscard]] bool has(mark which) const noexcept { return (bits_ & static_cast<std::uint64_t>(which)) != 0; }
   void set_number(std::uint64_t number) noexcept { bits_ = (bits_ & ~number_mask) | number << number_shift; }
   [[nodiscard]] std::size_t number() const noexcept { return (bits_ & number_mask) >> number_shift; }
 
@@ -87,9 +88,8 @@ class ERGON_EXPORT operation : public work {
   static constexpr std::uint64_t on_cancel = 4 + 8;
   static constexpr std::uint64_t checks = 4;
   static constexpr std::uint64_t ignores = 8;
-  static constexpr std::uint64_t mark = 16;
-  static constexpr unsigned number_shift = 5;
-  static constexpr std::uint64_t number_mask = std::uint64_t{2047} << number_shift;
+  static constexpr unsigned number_shift = 6;
+  static constexpr std::uint64_t number_mask = std::uint64_t{1023} << number_shift;
 
   std::uint64_t bits_ = 0;
 };

@@ -54,6 +54,9 @@ class ERGON_EXPORT sleep_operation final : public timer {
   bool arm() noexcept override;
   bool disarm() noexcept override;
   void run() noexcept override;
+
+  static constexpr mark is_span = mark::first;
+  static constexpr mark was_armed = mark::second;
 };
 
 class ERGON_EXPORT yield_operation final : public operation {
@@ -91,7 +94,7 @@ class ERGON_EXPORT deadline final : private timer {
 }  // namespace detail
 
 /// Waits for a span: at once, but not before the tasks that are ready, where it is not positive; spans beyond the clock's end
-/// (about 292 years) wait for ever. Cancellable.
+/// (about 292 years) wait for ever. Cancellable. Awaited once: where it is kept in a variable, a second `co_await` of it ends the program.
 [[nodiscard]] inline detail::sleep_operation sleep_for(std::chrono::nanoseconds span) noexcept {
   return detail::sleep_operation{span};
 }
