@@ -99,9 +99,12 @@ TEST(FrameMemoryTest, IsFoundByAWalkWhateverItsSize) {
 }
 
 TEST(TaskListTest, TellsWhatEveryTaskWaitsFor) {
+  // What tasks refer to lives longer than their runtimes.
+  event e;
+  std::atomic<bool> hang = true;
+  std::atomic<bool> hangs = false;
   runtime rt{{.threads = 2}};
   runtime other{{.threads = 1}};
-  event e;
   std::vector<join_handle<void>> handles;
   handles.push_back(rt.spawn(wait_for(e), "waits"));
   handles.push_back(rt.spawn([]() -> task<void> { co_await sleep_for(1h); }(), "sleeps"));
@@ -109,8 +112,6 @@ TEST(TaskListTest, TellsWhatEveryTaskWaitsFor) {
   rt.settle();
   other.settle();
   // One that hangs on its worker is no obstacle.
-  std::atomic<bool> hang = true;
-  std::atomic<bool> hangs = false;
   handles.push_back(rt.spawn(
       [](std::atomic<bool>& hangs, std::atomic<bool>& hang) -> task<void> {
         hangs = true;
