@@ -76,10 +76,10 @@ double resident_mb() {
   return static_cast<double>(resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) / (1 << 20);
 }
 
-boost::json::object line_of(double value, bool verified, std::string failure, std::string note = {}) {
+boost::json::object line_of(double value, bool verified, const std::string& failure, const std::string& note = {}) {
   boost::json::object line{{"value", value}, {"verified", verified}};
-  if (!verified) line["failure"] = std::move(failure);
-  if (!note.empty()) line["note"] = std::move(note);
+  if (!verified) line["failure"] = failure;
+  if (!note.empty()) line["note"] = note;
   line["about"] = about({});
   return line;
 }

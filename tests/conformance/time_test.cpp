@@ -133,7 +133,7 @@ TEST_P(TimeConformance, ACompletedJobIsVisibleForItsRetention) {
   EXPECT_EQ(state(id), job_state::completed) << "the calendar does not matter";
   clock.advance(2min);
   EXPECT_TRUE(eventually([&] { return !find(id); }));
-  EXPECT_EQ(counts().completed, 0U);
+  EXPECT_TRUE(eventually([&] { return counts().completed == 0; }));
 }
 
 // Promise 4: what is kept goes in the end.
@@ -149,8 +149,8 @@ TEST_P(TimeConformance, DeadAndCancelledJobsAreForgottenInTheEnd) {
   EXPECT_EQ(state(dead), job_state::dead);
   clock.advance(std::chrono::days{90});
   EXPECT_TRUE(eventually([&] { return !find(dead); }));
-  EXPECT_EQ(counts().dead, 0U);
-  EXPECT_EQ(counts().cancelled, 0U);
+  // A store may hide what has expired before its upkeep takes it out.
+  EXPECT_TRUE(eventually([&] { return counts().dead == 0 && counts().cancelled == 0; }));
 }
 
 TEST_P(TimeConformance, StatisticsAreByTheHour) {
