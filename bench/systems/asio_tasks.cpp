@@ -1,6 +1,4 @@
 // Boost.Asio's awaitables in the suite `tasks`: one io_context, run by `--threads` threads, a steady_timer in each coroutine.
-#include <sys/resource.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,7 +16,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/version.hpp>
 
-#include "bench/systems/program.hpp"
+#include "bench/systems/tasks.hpp"
 
 namespace {
 
@@ -44,8 +42,6 @@ void run(asio::io_context& context, std::uint64_t threads) {
   context.run();
 }
 
-double seconds_of(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; }
-
 boost::json::object libraries() {
   return {{"boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)}};
 }
@@ -60,16 +56,7 @@ boost::json::object sleep(const arguments& a) {
     for (std::uint64_t i = 0; i < tasks; ++i) asio::co_spawn(context, sleeper(), asio::detached);
     run(context, a.number("threads"));
   }
-  const double seconds = clock.seconds();
-  rusage use{};
-  ::getrusage(RUSAGE_SELF, &use);
-  const double peak = static_cast<double>(use.ru_maxrss) / 1024;
-  boost::json::object line{{"value", a.text("figure") == "seconds" ? seconds : peak}, {"verified", ended == tasks}};
-  if (ended != tasks) line["failure"] = fmt::format("of {} tasks {} ended", tasks, ended.load());
-  line["note"] =
-      fmt::format("{:.2f} s, {:.0f} MB, {:.2f} s of CPU", seconds, peak, seconds_of(use.ru_utime) + seconds_of(use.ru_stime));
-  line["about"] = about(libraries());
-  return line;
+  return sleep_line(a, clock.seconds(), ended, libraries());
 }
 
 using pipe = asio::experimental::concurrent_channel<void(boost::system::error_code, std::uint64_t)>;
@@ -93,12 +80,7 @@ boost::json::object channel(const arguments& a) {
   }
   asio::co_spawn(context, receive(between, items, sum), asio::detached);
   run(context, a.number("threads"));
-  const double seconds = clock.seconds();
-  const bool verified = sum == items * (items - 1) / 2;
-  boost::json::object line{{"value", static_cast<double>(items) / seconds}, {"verified", verified}};
-  if (!verified) line["failure"] = fmt::format("the numbers below {} came to {}", items, sum);
-  line["about"] = about(libraries());
-  return line;
+  return channel_line(items, clock.seconds(), sum, libraries());
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // ergon's runtime in the suite `tasks`. Every default is on: handles, cancellation, names, enumeration.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
 
-#include "bench/systems/program.hpp"
+#include "bench/systems/tasks.hpp"
 
 namespace {
 
@@ -57,17 +56,6 @@ task<void> body_of(const std::string& body) {
   throw bad_arguments(fmt::format("--body {}: must be one, turns or state", body));
 }
 
-double peak_mb() {
-  rusage use{};
-  ::getrusage(RUSAGE_SELF, &use);
-  return static_cast<double>(use.ru_maxrss) / 1024;
-}
-double cpu_seconds() {
-  rusage use{};
-  ::getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
-  return seconds(use.ru_utime) + seconds(use.ru_stime);
-}
 double resident_mb() {
   std::ifstream statm{"/proc/self/statm"};
   std::uint64_t size = 0;
@@ -76,12 +64,8 @@ double resident_mb() {
   return static_cast<double>(resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) / (1 << 20);
 }
 
-boost::json::object line_of(double value, bool verified, const std::string& failure, const std::string& note = {}) {
-  boost::json::object line{{"value", value}, {"verified", verified}};
-  if (!verified) line["failure"] = failure;
-  if (!note.empty()) line["note"] = note;
-  line["about"] = about({});
-  return line;
+boost::json::object line_of(double value, bool verified, const std::string& failure) {
+  return task_line(value, verified, failure, {});
 }
 
 task<void> spawn_and_join(std::uint64_t tasks, std::string body, bool in_group) {
@@ -109,16 +93,12 @@ std::string not_all(std::uint64_t tasks) { return fmt::format("of {} tasks {} en
 boost::json::object sleep(const arguments& a) {
   take_pauses(a);
   const std::uint64_t tasks = a.number("tasks");
-  const bool time_counts = a.text("figure") == "seconds";
   const stopwatch clock;
   {
     ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
     rt.block_on(spawn_and_join(tasks, a.text("body"), a.text("joined") == "group"));
   }
-  const double seconds = clock.seconds();
-  const double peak = peak_mb();
-  return line_of(time_counts ? seconds : peak, ended == tasks, not_all(tasks),
-                 fmt::format("{:.2f} s, {:.0f} MB, {:.2f} s of CPU", seconds, peak, cpu_seconds()));
+  return sleep_line(a, clock.seconds(), ended, {});
 }
 
 // What stays a second after all have ended, in a program that lives on.
@@ -224,8 +204,7 @@ boost::json::object channel(const arguments& a) {
     seconds = clock.seconds();
     for (auto& handle : sending) co_await handle;
   }(items, producers, a.number("room"), sum, seconds));
-  return line_of(static_cast<double>(items) / seconds, sum == items * (items - 1) / 2,
-                 fmt::format("the numbers below {} came to {}", items, sum));
+  return channel_line(items, seconds, sum, {});
 }
 
 }  // namespace

@@ -39,7 +39,6 @@ task_root& root_in(void* frame) noexcept {
 void* frame_of(task_root& root) noexcept { return reinterpret_cast<std::byte*>(&root) - promise_offset; }
 
 constexpr std::size_t walk_batch = 64;
-using found_roots = std::array<task_root*, walk_batch>;
 
 // ── large frames
 
@@ -126,7 +125,7 @@ class frame_walk {
           while (at != nullptr && at->serial >= below) {
             at = shown(at->next);
           }
-          for (; at != nullptr && count_ < walk_batch; at = shown(at->next)) {
+          for (; at != nullptr && !full(); at = shown(at->next)) {
             below = at->serial;
             keep(root_in(at + 1));
           }
@@ -156,7 +155,7 @@ class frame_walk {
  private:
   void (*visit_)(task_root&, void*);
   void* context_;
-  found_roots found_{};
+  std::array<task_root*, walk_batch> found_{};
   std::size_t count_ = 0;
 };
 
@@ -177,7 +176,6 @@ void free_root(task_root& root) noexcept { free_large(frame_of(root)); }
 void walk_roots(void (*visit)(task_root&, void*), void* context) noexcept { frame_walk{visit, context}.walk_large(); }
 
 frame_usage measure_frames() noexcept { return {}; }
-void flush_frames() noexcept {}
 
 #else
 
@@ -374,9 +372,10 @@ slab* slab_with_room(size_class& shelf, std::size_t index) noexcept {
 }
 
 std::uint32_t pages_of(slab& one, std::size_t index) noexcept {
-  std::size_t const begin = slab_header + index * one.block_size.load(std::memory_order_relaxed);
+  std::size_t const size = one.block_size.load(std::memory_order_relaxed);
+  std::size_t const begin = slab_header + index * size;
   std::size_t const first = begin / page;
-  std::size_t const last = (begin + one.block_size.load(std::memory_order_relaxed) - 1) / page;
+  std::size_t const last = (begin + size - 1) / page;
   return static_cast<std::uint32_t>((1U << (last + 1)) - (1U << first));
 }
 
@@ -475,6 +474,17 @@ void spill(std::size_t index, block* chain) noexcept {
   }
 }
 
+/// The calling thread keeps no free blocks back.
+void flush_frames() noexcept {
+  for (std::size_t i = 0; i < classes; ++i) {
+    block* const chain = stacks.by_class[i].top;
+    stacks.by_class[i] = {};
+    if (chain != nullptr) {
+      spill(i, chain);
+    }
+  }
+}
+
 struct at_thread_end {
   ~at_thread_end() {
     flush_frames();
@@ -494,7 +504,7 @@ bool use_stacks() noexcept {
 
 [[gnu::noinline]] void* refill(std::size_t index) {
   size_class& shelf = shelves[index];
-  std::size_t wanted = use_stacks() ? batch : 1;
+  std::size_t const wanted = use_stacks() ? batch : 1;
   block* first = nullptr;
   block** end = &first;
   std::size_t got = 0;
@@ -564,6 +574,17 @@ void free_small(void* frame, std::size_t index) noexcept {
   free_slowly(index, freed);
 }
 
+/// Of every segment that there is, the empty ones too, without a lock.
+template <class F>
+void for_each_slab(F visit) {
+  std::size_t const segments = stock.count.load(std::memory_order_acquire);
+  for (std::size_t s = 0; s < segments; ++s) {
+    for (std::size_t i = 0; i < slabs_per_segment; ++i) {
+      visit(*reinterpret_cast<slab*>(stock.segments[s].start + i * slab_size));
+    }
+  }
+}
+
 bool is_small(std::size_t size, std::size_t alignment) noexcept { return size <= largest && alignment <= 16; }
 
 }  // namespace
@@ -612,68 +633,48 @@ void free_root(task_root& root) noexcept {
   free_small(frame, slab_of(frame).block_size.load(std::memory_order_relaxed) / granule);
 }
 
-void flush_frames() noexcept {
-  for (std::size_t i = 0; i < classes; ++i) {
-    block* const chain = stacks.by_class[i].top;
-    stacks.by_class[i] = {};
-    if (chain != nullptr) {
-      spill(i, chain);
-    }
-  }
-}
-
 void walk_roots(void (*visit)(task_root&, void*), void* context) noexcept {
   frame_walk walk{visit, context};
-  std::size_t const segments = stock.count.load(std::memory_order_acquire);
-  for (std::size_t s = 0; s < segments; ++s) {
-    for (std::size_t i = 0; i < slabs_per_segment; ++i) {
-      auto& one = *reinterpret_cast<slab*>(stock.segments[s].start + i * slab_size);
-      for (std::size_t next = 0;;) {
-        std::size_t const size = one.block_size.load(std::memory_order_acquire);
-        if (size == 0) {
-          break;
+  for_each_slab([&](slab& one) {
+    for (std::size_t next = 0;;) {
+      std::size_t const size = one.block_size.load(std::memory_order_acquire);
+      if (size == 0) {
+        return;
+      }
+      {
+        // The slab may have become another class's meanwhile; then its blocks are looked at with that class's lock.
+        std::lock_guard const guard(shelves[size / granule].lock);
+        if (one.block_size.load(std::memory_order_relaxed) != size) {
+          continue;
         }
-        {
-          // The slab may have become another class's meanwhile; then its blocks are looked at with that class's lock.
-          std::lock_guard const guard(shelves[size / granule].lock);
-          if (one.block_size.load(std::memory_order_relaxed) != size) {
-            continue;
+        for (; next < one.count && !walk.full(); ++next) {
+          if ((one.free[next / 64] & (std::uint64_t{1} << (next % 64))) == 0) {
+            walk.keep(root_in(one.at(next)));
           }
-          for (; next < one.count && !walk.full(); ++next) {
-            if ((one.free[next / 64] & (std::uint64_t{1} << (next % 64))) == 0) {
-              walk.keep(root_in(one.at(next)));
-            }
-          }
-          if (next >= one.count && !walk.full()) {
-            next = ~std::size_t{0};
-          }
-        }
-        walk.visit_all();
-        if (next == ~std::size_t{0}) {
-          break;
         }
       }
+      bool const all = !walk.full();
+      walk.visit_all();
+      if (all) {
+        return;
+      }
     }
-  }
+  });
   walk.walk_large();
 }
 
 frame_usage measure_frames() noexcept {
   frame_usage sum;
-  std::size_t const segments = stock.count.load(std::memory_order_acquire);
-  sum.slabs = segments * segment_size;
-  for (std::size_t s = 0; s < segments; ++s) {
-    for (std::size_t i = 0; i < slabs_per_segment; ++i) {
-      auto& one = *reinterpret_cast<slab*>(stock.segments[s].start + i * slab_size);
-      std::size_t const size = one.block_size.load(std::memory_order_acquire);
-      if (size == 0) {
-        sum.released += slab_size;
-        continue;
-      }
-      std::lock_guard const guard(shelves[size / granule].lock);
-      sum.released += static_cast<std::size_t>(std::popcount(one.given_back)) * page;
+  for_each_slab([&](slab& one) {
+    sum.slabs += slab_size;
+    std::size_t const size = one.block_size.load(std::memory_order_acquire);
+    if (size == 0) {
+      sum.released += slab_size;
+      return;
     }
-  }
+    std::lock_guard const guard(shelves[size / granule].lock);
+    sum.released += static_cast<std::size_t>(std::popcount(one.given_back)) * page;
+  });
   return sum;
 }
 

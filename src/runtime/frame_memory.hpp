@@ -26,15 +26,12 @@ void free_root(task_root& root) noexcept;
 /// are made or end during the walk may be missed.
 void walk_roots(void (*visit)(task_root&, void* context), void* context) noexcept;
 
-/// What the slabs hold, in bytes: for tests and for those who wonder.
+/// What the slabs hold, in bytes: for tests and for those who wonder. Nought in sanitizer builds.
 struct frame_usage {
   std::size_t slabs = 0;
-  /// Of them, given back to the system for now.
+  /// The part of them that the system has back and that takes no memory.
   std::size_t released = 0;
 };
 [[nodiscard]] frame_usage measure_frames() noexcept;
-
-/// The calling thread keeps no free blocks back.
-void flush_frames() noexcept;
 
 }  // namespace ergon::detail

@@ -299,10 +299,9 @@ std::exception_ptr task_root::failure() const noexcept {
   return stopped() ? nullptr : bits.exception;
 }
 
-bool task_root::forget_failure() noexcept {
+void task_root::forget_failure() noexcept {
   exception_bits bits{failure_word().load(std::memory_order_relaxed)};
   std::destroy_at(&bits.exception);
-  return true;
 }
 
 bool task_root::take_unwound() noexcept { return (state_.fetch_and(~was_unwound, std::memory_order_relaxed) & was_unwound) != 0; }
@@ -416,11 +415,8 @@ void operation::release() noexcept {
 void operation::queue() noexcept { root().schedule(*this); }
 
 void operation::wake() noexcept {
-  detail::task_root& mine = root();
-  if ((bits_ & on_cancel) == 0) {
-    mine.stop_waiting();
-  }
-  mine.schedule(*this);
+  release();
+  queue();
 }
 
 void completion::complete() noexcept {

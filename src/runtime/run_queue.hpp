@@ -69,12 +69,7 @@ struct work_chain {
 
 class run_queue {
  public:
-  /// Returns how many are queued now.
-  std::size_t push(ready_item item) noexcept {
-    item.set_next({});
-    return push(work_chain{item, item, 1});
-  }
-  /// Nothing follows `chain.last`.
+  /// Returns how many are queued now. Nothing follows `chain.last`.
   std::size_t push(const work_chain& chain) noexcept {
     std::lock_guard const guard(lock_);
     if (last_) {

@@ -148,17 +148,12 @@ runtime* scheduler::current_runtime() noexcept {
 }
 
 void scheduler::push(ready_item item) noexcept {
-  if (worker* const self = own_worker()) [[likely]] {
-    item.set_next({});
-    push_own(*self, {item, item, 1});
-  } else {
-    item.set_next({});
-    push_from_outside({item, item, 1});
-  }
+  item.set_next({});
+  push(work_chain{item, item, 1});
 }
 
 void scheduler::push(const work_chain& chain) noexcept {
-  if (worker* const self = own_worker()) {
+  if (worker* const self = own_worker()) [[likely]] {
     push_own(*self, chain);
   } else {
     push_from_outside(chain);

@@ -21,18 +21,14 @@ timer* next_of(const timer& item) noexcept { return static_cast<timer*>(item.nex
 
 }  // namespace
 
-timer_store::list_head::list_head() noexcept {
+timer_store::list_head::list_head() noexcept { clear(); }
+void timer_store::list_head::clear() noexcept {
   next = this;
   previous = this;
 }
 bool timer_store::list_head::empty() const noexcept { return next == this; }
 timer* timer_store::list_head::first() const noexcept { return next_of(*this); }
-void timer_store::list_head::push_back(timer& item) noexcept {
-  item.next = this;
-  item.previous = previous;
-  previous->next = &item;
-  previous = &item;
-}
+void timer_store::list_head::push_back(timer& item) noexcept { link_after(*previous, item); }
 void timer_store::list_head::take_all_from(list_head& other) noexcept {
   if (other.empty()) {
     return;
@@ -43,8 +39,7 @@ void timer_store::list_head::take_all_from(list_head& other) noexcept {
   previous->next = head;
   tail->next = this;
   previous = tail;
-  other.next = &other;
-  other.previous = &other;
+  other.clear();
 }
 
 void timer_store::list_head::insert(timer& item) noexcept {
@@ -110,8 +105,7 @@ void timer_store::list_head::sort() noexcept {
       all = all != nullptr ? merge(run, all) : run;
     }
   }
-  next = this;
-  previous = this;
+  clear();
   while (all != nullptr) {
     timer* const item = all;
     all = next_of(*all);

@@ -45,6 +45,8 @@ class timer_store {
   class list_head final : public timer {
    public:
     list_head() noexcept;
+    /// Forgets what stands in it.
+    void clear() noexcept;
     [[nodiscard]] bool empty() const noexcept;
     [[nodiscard]] timer* first() const noexcept;
     void push_back(timer& item) noexcept;

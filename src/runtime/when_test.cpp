@@ -28,18 +28,27 @@ task<int> after(std::chrono::nanoseconds span, int value) {
 }
 task<std::unique_ptr<int>> owned(int value) { co_return std::make_unique<int>(value); }
 task<void> nothing() { co_return; }
-task<int> fails(std::chrono::nanoseconds span, const char* text) {
-  co_await sleep_for(span);
-  throw std::runtime_error(text);
-}
-/// Waits for ever, and counts that it was stopped.
-task<int> waits(std::atomic<int>& stopped) {
+/// Waits for ever, and counts that it was started and stopped.
+struct crowd {
+  std::atomic<int> started = 0;
+  std::atomic<int> stopped = 0;
+};
+task<int> waits(crowd& in) {
   struct count {
-    std::atomic<int>& n;
-    ~count() { ++n; }
-  } const at_end{stopped};
+    crowd& in;
+    explicit count(crowd& c) : in(c) { ++in.started; }
+    ~count() { ++in.stopped; }
+  } const here{in};
   co_await sleep_for(24h);
   co_return 0;
+}
+
+/// Once so many of them wait: one that is cancelled before it began has nothing to stop.
+task<int> fails_after(crowd& in, int waiting, const char* text) {
+  while (in.started < waiting) {
+    co_await yield();
+  }
+  throw std::runtime_error(text);
 }
 
 TEST(WhenAllTest, GivesAllValuesInTheOrderOfTheTasks) {
@@ -61,38 +70,37 @@ TEST(WhenAllTest, GivesAllValuesInTheOrderOfTheTasks) {
 
 TEST(WhenAllTest, TheFirstExceptionEndsTheOthersAndIsThrown) {
   runtime rt{{.threads = 2}};
-  std::atomic<int> stopped = 0;
+  crowd all;
   try {
-    rt.block_on(when_all(waits(stopped), fails(1ms, "first"), waits(stopped)));
+    rt.block_on(when_all(waits(all), fails_after(all, 2, "first"), waits(all)));
     FAIL() << "nothing was thrown";
   } catch (const std::runtime_error& e) {
     EXPECT_STREQ(e.what(), "first");
   }
-  EXPECT_EQ(stopped, 2);
+  EXPECT_EQ(all.stopped, 2);
 }
 
 TEST(WhenAllTest, ACancelReachesEveryTaskAndWaitsForThem) {
   runtime rt{{.threads = 2}};
-  std::atomic<int> stopped = 0;
-  auto h = rt.spawn(when_all(waits(stopped), waits(stopped)));
+  crowd all;
+  auto h = rt.spawn(when_all(waits(all), waits(all)));
   rt.settle();
   h.cancel();
   rt.settle();
   EXPECT_TRUE(h.done());
-  EXPECT_EQ(stopped, 2);
+  EXPECT_EQ(all.stopped, 2);
 }
 
 TEST(WhenAnyTest, TheFirstToEndWinsAndTheOthersAreStoppedAndJoined) {
   runtime rt{{.threads = 2}};
-  std::atomic<int> stopped = 0;
-  auto const first = rt.block_on(when_any(waits(stopped), after(1ms, 7), nothing(), waits(stopped)));
-  // `nothing` ends at once, or before the sleep at any rate.
+  crowd all;
+  auto const first = rt.block_on(when_any(waits(all), after(24h, 7), nothing(), waits(all)));
   EXPECT_EQ(first.index, 2U);
   EXPECT_EQ(std::get<2>(first.value), std::monostate{});
-  // One that was cancelled before it began has nothing to stop.
-  EXPECT_LE(stopped, 2);
+  EXPECT_LE(all.stopped, 2);
+  EXPECT_EQ(all.stopped, all.started);
   std::vector<task<int>> some;
-  some.push_back(waits(stopped));
+  some.push_back(waits(all));
   some.push_back(after(1ms, 5));
   auto const [index, value] = rt.block_on(when_any(std::move(some)));
   EXPECT_EQ(index, 1U);
@@ -101,8 +109,8 @@ TEST(WhenAnyTest, TheFirstToEndWinsAndTheOthersAreStoppedAndJoined) {
 
 TEST(WhenAnyTest, ThrowsWhatTheFirstThrewAndRefusesNoTask) {
   runtime rt{{.threads = 2}};
-  std::atomic<int> stopped = 0;
-  EXPECT_THROW(rt.block_on(when_any(waits(stopped), fails(1ms, "x"))), std::runtime_error);
+  crowd all;
+  EXPECT_THROW(rt.block_on(when_any(waits(all), fails_after(all, 1, "x"))), std::runtime_error);
   EXPECT_THROW(rt.block_on(when_any(std::vector<task<int>>{})), error);
 }
 

@@ -1,5 +1,5 @@
-// How a coroutine ended: nothing yet (or stopped), a value, or an exception. Lives in promises and in what join handles share;
-// whoever holds the coroutine's end owns it, so there is no locking here.
+// How a call that runs elsewhere ended: nothing yet, a value, or an exception. Lies in the frame that waits for it; the end of the call hands
+// it over, so there is no locking here.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,7 @@ namespace ergon::detail {
 
 template <class T>
 struct stored {
-  // A promise must not be aligned beyond 16 bytes: from its address alone the runtime finds its frame.
+  // Where frames are not aligned for it, an over-aligned value needs memory of its own.
   static constexpr bool boxed = alignof(T) > 16;
   using type = std::conditional_t<boxed, std::unique_ptr<T>, T>;
   template <class... A>
@@ -59,29 +59,12 @@ class outcome {
   }
   void set_exception(std::exception_ptr e) noexcept { held_.template emplace<2>(std::move(e)); }
 
-  [[nodiscard]] bool empty() const noexcept { return held_.index() == 0; }
-  [[nodiscard]] bool has_value() const noexcept { return held_.index() == 1; }
-  [[nodiscard]] std::exception_ptr exception() const noexcept { return held_.index() == 2 ? std::get<2>(held_) : nullptr; }
-
   /// The value, moved out, or the exception, thrown. Not for an empty one.
   T take() {
     if (held_.index() == 2) {
       std::rethrow_exception(std::move(std::get<2>(held_)));
     }
     return stored<T>::take(std::get<1>(held_));
-  }
-
-  /// Moves the end over; a move constructor that throws makes its exception the end.
-  void take_over(outcome& from) noexcept {
-    try {
-      if (from.held_.index() == 1) {
-        held_.template emplace<1>(std::move(std::get<1>(from.held_)));
-      } else if (from.held_.index() == 2) {
-        held_.template emplace<2>(std::move(std::get<2>(from.held_)));
-      }
-    } catch (...) {
-      set_exception(std::current_exception());
-    }
   }
 
  private:

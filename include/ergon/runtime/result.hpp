@@ -84,13 +84,13 @@ class result_awaiter {
   Awaiter inner_;
 };
 
-/// A child frame where the stopped path ends.
+/// A child frame where the stopped path ends; how its end is seen is the derived class's.
 template <class T>
-class boundary_awaiter {
+class boundary_frame {
  public:
-  explicit boundary_awaiter(task<T> body) : child_(task_access::release(std::move(body))) {}
-  boundary_awaiter(boundary_awaiter&& other) noexcept : child_(std::exchange(other.child_, nullptr)) {}
-  ~boundary_awaiter() {
+  explicit boundary_frame(task<T> body) : child_(task_access::release(std::move(body))) {}
+  boundary_frame(boundary_frame&& other) noexcept : child_(std::exchange(other.child_, nullptr)) {}
+  ~boundary_frame() {
     if (child_ != nullptr) {
       child_.destroy();
     }
@@ -105,18 +105,31 @@ class boundary_awaiter {
     root_ = child.promise().root();
     return transfer(child);
   }
-  std::expected<T, std::error_code> await_resume() {
-    if (root_->take_unwound()) {
-      return std::unexpected(make_error_code(errc::cancelled));
-    }
+
+ protected:
+  /// The stopped path was taken; then there is no result, else it is taken once.
+  [[nodiscard]] bool unwound() noexcept { return root_->take_unwound(); }
+  T take() {
     frame_end<T> const destroys{running_};
-    return as_expected<T>([this]() -> T { return running_.promise().take_result(); });
+    return running_.promise().take_result();
   }
 
  private:
   std::coroutine_handle<task_promise<T>> child_;
   std::coroutine_handle<task_promise<T>> running_ = nullptr;
   task_root* root_ = nullptr;
+};
+
+template <class T>
+class boundary_awaiter final : public boundary_frame<T> {
+ public:
+  using boundary_frame<T>::boundary_frame;
+  std::expected<T, std::error_code> await_resume() {
+    if (this->unwound()) {
+      return std::unexpected(make_error_code(errc::cancelled));
+    }
+    return as_expected<T>([this]() -> T { return this->take(); });
+  }
 };
 
 }  // namespace detail

@@ -113,12 +113,18 @@ class ERGON_EXPORT task_root {
   void set_failure(std::exception_ptr e) noexcept;
   /// Throws what ended the frame, if something did. Of a frame that has ended, as the next.
   void rethrow_failure() const {
-    if (failure_word().load(std::memory_order_relaxed) != 0) {
+    if (has_failure()) {
       throw_failure();
     }
   }
   /// False: there is none.
-  bool drop_failure() noexcept { return failure_word().load(std::memory_order_relaxed) != 0 && forget_failure(); }
+  bool drop_failure() noexcept {
+    bool const had = has_failure();
+    if (had) {
+      forget_failure();
+    }
+    return had;
+  }
 
   // Marks of the memory that it lies in.
   void mark_free() noexcept { state_.store(0, std::memory_order_relaxed); }
@@ -157,9 +163,9 @@ class ERGON_EXPORT task_root {
   static constexpr std::uint32_t rooted = 1U << 6U;
   /// Somebody may take the result.
   static constexpr std::uint32_t owned = 1U << 7U;
-  static constexpr std::uint32_t has_result = 1U << 9U;
+  static constexpr std::uint32_t has_result = 1U << 8U;
   /// The memory is not a slab's.
-  static constexpr std::uint32_t large = 1U << 8U;
+  static constexpr std::uint32_t large = 1U << 9U;
   static constexpr std::uint32_t reference = 1U << 10U;
 
   static constexpr std::uintptr_t ended = 1;
@@ -177,8 +183,9 @@ class ERGON_EXPORT task_root {
   [[nodiscard]] extras* extra() const noexcept;
   /// The exception of an ended frame: the bits of a `std::exception_ptr`, nought if it has none.
   [[nodiscard]] const std::atomic<std::uintptr_t>& failure_word() const noexcept { return is_root() ? second_ : third_; }
+  [[nodiscard]] bool has_failure() const noexcept { return failure_word().load(std::memory_order_relaxed) != 0; }
   [[noreturn]] void throw_failure() const;
-  bool forget_failure() noexcept;
+  void forget_failure() noexcept;
   /// For a walk: false where it is no root, or one that is going.
   bool retain_if_alive() noexcept;
 

@@ -51,15 +51,20 @@ class race {
  public:
   explicit race(task_group& group) noexcept : group_(&group) {}
 
-  /// True for the first; it may then write `value` or `thrown`, and calls `over`.
-  [[nodiscard]] bool won(std::size_t index) noexcept {
+  /// `write` puts the end of a task into `value` or `thrown`, if it is the first.
+  template <class Write>
+  void end(std::size_t index, Write write) noexcept {
     if (decided_.exchange(true, std::memory_order_acq_rel)) {
-      return false;
+      return;
     }
     winner = index;
-    return true;
+    try {
+      write();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    group_->cancel();
   }
-  void over() noexcept { group_->cancel(); }
 
   std::size_t winner = 0;
   std::optional<Value> value;
@@ -73,27 +78,12 @@ class race {
 /// `make` makes the race's value of the task's.
 template <class Value, class T, class Make>
 task<void> compete(task<T> body, std::size_t index, race<Value>& in, Make make) {
-  std::exception_ptr thrown;
   try {
-    if constexpr (std::is_void_v<T>) {
-      co_await std::move(body);
-      if (in.won(index)) {
-        in.value.emplace(make(std::monostate{}));
-        in.over();
-      }
-    } else {
-      T value = co_await std::move(body);
-      if (in.won(index)) {
-        in.value.emplace(make(std::move(value)));
-        in.over();
-      }
-    }
+    std::optional<value_of<T>> value;
+    co_await keep_value(std::move(body), value);
+    in.end(index, [&] { in.value.emplace(make(std::move(*value))); });
   } catch (...) {
-    thrown = std::current_exception();
-  }
-  if (thrown && in.won(index)) {
-    in.thrown = std::move(thrown);
-    in.over();
+    in.end(index, [&] { in.thrown = std::current_exception(); });
   }
 }
 

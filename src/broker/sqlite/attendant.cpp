@@ -47,12 +47,36 @@ class attendant::log_watch {
   bool settled_ = false;
 };
 
-/// Renews every consumer's lease in one transaction and brings back what they lost. At most one is under way.
-class attendant::beat final : public operation_base {
+/// An operation of the attendant's own, of which at most one is under way.
+class attendant::chore : public operation_base {
  public:
-  explicit beat(attendant& of) : of_{of} { drains = true; }
+  explicit chore(attendant& of) : of_{of} {}
 
   [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
+  void enlist() {
+    busy_.store(true, std::memory_order_release);
+    try {
+      of_.commits_.enlist(*this);
+    } catch (const error&) {
+      busy_.store(false, std::memory_order_release);
+    }
+  }
+  /// A failed one is tried again when the next is due: the lease lasts three beats.
+  void finish() noexcept override { busy_.store(false, std::memory_order_release); }
+
+ protected:
+  ~chore() = default;
+  attendant& of_;
+
+ private:
+  std::atomic<bool> busy_{false};
+};
+
+/// Renews every consumer's lease in one transaction and brings back what they lost.
+class attendant::beat final : public chore {
+ public:
+  explicit beat(attendant& of) : chore{of} { drains = true; }
+
   void enlist() {
     {
       const std::lock_guard held{of_.mutex_};
@@ -60,12 +84,7 @@ class attendant::beat final : public operation_base {
         return;
       }
     }
-    busy_.store(true, std::memory_order_release);
-    try {
-      of_.commits_.enlist(*this);
-    } catch (const error&) {
-      busy_.store(false, std::memory_order_release);
-    }
+    chore::enlist();
   }
 
   void run(store& in) override {
@@ -92,29 +111,16 @@ class attendant::beat final : public operation_base {
       }
     }
   }
-  /// A failed beat is tried again when the next is due: the lease lasts three of them.
-  void finish() noexcept override { busy_.store(false, std::memory_order_release); }
 
  private:
-  attendant& of_;
   std::vector<std::pair<std::int64_t, std::vector<lease_token>>> lost_;
-  std::atomic<bool> busy_{false};
 };
 
 /// Looks, without a transaction, who works on the store; taking over from the dead is `maintain`'s.
-class attendant::watch final : public operation_base {
+class attendant::watch final : public chore {
  public:
-  explicit watch(attendant& of) : of_{of} {}
+  using chore::chore;
 
-  [[nodiscard]] bool is_free() const noexcept { return !busy_.load(std::memory_order_acquire); }
-  void enlist() {
-    busy_.store(true, std::memory_order_release);
-    try {
-      of_.commits_.enlist(*this);
-    } catch (const error&) {
-      busy_.store(false, std::memory_order_release);
-    }
-  }
   bool is_needed(store& in) override {
     look(in);
     return false;
@@ -122,7 +128,7 @@ class attendant::watch final : public operation_base {
   void run(store& in) override { look(in); }
   void finish() noexcept override {
     judge();
-    busy_.store(false, std::memory_order_release);
+    chore::finish();
   }
   /// Whether those who were there at the last look live still. While it is free.
   void judge() {
@@ -134,9 +140,7 @@ class attendant::watch final : public operation_base {
  private:
   void look(store& in) { members_ = in.members(); }
 
-  attendant& of_;
   std::vector<member> members_;
-  std::atomic<bool> busy_{false};
 };
 
 attendant::attendant(committer& commits, side_file& side, ergon::clock& clock, std::chrono::milliseconds lease, std::string log)

@@ -72,6 +72,7 @@ class attendant {
   [[nodiscard]] std::int64_t steady_ms() const noexcept;
 
  private:
+  class chore;
   class beat;
   class watch;
   class log_watch;

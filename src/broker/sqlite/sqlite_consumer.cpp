@@ -30,7 +30,7 @@ class withdrawal {
       from_.withdraw(fetch_);
     }
   }
-  /// Says that nobody waits any more. True: nothing was found and nothing will be; false: `finish` is on its way.
+  /// Says that nobody waits any more. True: what it has found, if anything, is there; false: `finish` is on its way.
   bool give_up() noexcept {
     wanted_ = false;
     return from_.withdraw(fetch_);
