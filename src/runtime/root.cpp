@@ -10,11 +10,13 @@
 #include <mutex>
 
 #include <ergon/runtime/completion.hpp>
+#include <ergon/runtime/fork_join.hpp>
 #include <ergon/runtime/join_handle.hpp>
 #include <ergon/runtime/operation.hpp>
 
 #include "runtime/frame_memory.hpp"
 #include "runtime/scheduler.hpp"
+#include "runtime/turn.hpp"
 
 namespace ergon {
 
@@ -51,11 +53,13 @@ std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noex
   return std::noop_coroutine();
 }
 
-void resume_chain(std::coroutine_handle<> frame) noexcept {
-  frame.resume();
+void resume_chain(promise_base& leaf) noexcept {
+  this_turn.running = leaf.root();
+  leaf.handle().resume();
   while (transferred) [[unlikely]] {
     std::exchange(transferred, {}).resume();
   }
+  this_turn.running = nullptr;
 }
 
 namespace {
@@ -117,6 +121,17 @@ promise_base& promise_of(task_root& root) noexcept { return static_cast<promise_
 
 }  // namespace
 
+// What few tasks need.
+struct task_root::extras {
+  ~extras() { delete stop.load(std::memory_order_relaxed); }
+
+  // Made on first use.
+  std::atomic<std::stop_source*> stop{nullptr};
+  std::uintptr_t group_index = 0;
+  // Of a branch.
+  task_root* top = nullptr;
+};
+
 std::string_view task_root::name() const noexcept { return names[name_]; }
 scheduler& task_root::home() const noexcept { return scheduler::by_number(home_); }
 void task_root::schedule(work& item) noexcept { home().push(item); }
@@ -129,6 +144,23 @@ void task_root::become_root(scheduler& home, std::string_view name) noexcept {
   state_.store(rooted | owned | 2 * reference, std::memory_order_release);
 }
 
+void task_root::become_branch(fork_base& fork, task_root& parent) noexcept {
+  name_ = parent.name_;
+  home_ = parent.home_;
+  first_.store(reinterpret_cast<std::uintptr_t>(&fork), std::memory_order_relaxed);
+  second_.store(0, std::memory_order_relaxed);
+  third_.store(reinterpret_cast<std::uintptr_t>(&parent.top()) | is_top, std::memory_order_relaxed);
+  state_.store((state_.load(std::memory_order_relaxed) & large) | rooted | forked, std::memory_order_relaxed);
+}
+
+task_root& task_root::top() const noexcept {
+  if (!is_branch()) {
+    return const_cast<task_root&>(*this);
+  }
+  std::uintptr_t const word = third_.load(std::memory_order_acquire);
+  return (word & tag) == is_top ? *reinterpret_cast<task_root*>(word & ~tag) : *reinterpret_cast<extras*>(word)->top;
+}
+
 void task_root::give_up() noexcept {
   promise_of(*this).handle().destroy();
   release();
@@ -136,7 +168,7 @@ void task_root::give_up() noexcept {
 
 void task_root::release() noexcept {
   if (state_.fetch_sub(reference, std::memory_order_acq_rel) < 2 * reference) {
-    delete extra();
+    drop_extra();
     free_root(*this);
   }
 }
@@ -175,7 +207,7 @@ void task_root::start() noexcept {
   if (cancelled()) {
     unwind(promise_of(*this));
   } else {
-    resume_chain(promise_of(*this).handle());
+    resume_chain(promise_of(*this));
   }
 }
 
@@ -203,7 +235,12 @@ void task_root::cancel() noexcept {
     schedule(*ended);
   }
   if (extras* const more = extra()) {
-    more->stop.request_stop();
+    if (std::stop_source* const source = more->stop.load(std::memory_order_seq_cst)) {
+      source->request_stop();
+    }
+  }
+  if ((state_.load(std::memory_order_seq_cst) & has_branches) != 0) {
+    fork_base::cancel_branches(*this);
   }
 }
 
@@ -222,37 +259,53 @@ task_root::wait_place task_root::where() noexcept {
 
 task_root::extras* task_root::extra() const noexcept {
   std::uintptr_t const word = third_.load(std::memory_order_seq_cst);
-  return (word & 1) == 0 ? reinterpret_cast<extras*>(word) : nullptr;
+  return (word & tag) == is_extras ? reinterpret_cast<extras*>(word) : nullptr;
 }
 
-std::stop_token task_root::stop_token() {
-  extras* more = extra();
-  if (more == nullptr) {
-    auto made = std::make_unique<extras>();
-    std::uintptr_t seen = third_.load(std::memory_order_relaxed);
-    while (more == nullptr) {
-      made->group_index = seen >> 1U;
-      if (third_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(made.get()), std::memory_order_seq_cst)) {
-        more = made.release();
-      } else {
-        more = extra();
-      }
+task_root::extras& task_root::make_extra() {
+  if (extras* const there = extra()) {
+    return *there;
+  }
+  auto made = std::make_unique<extras>();
+  std::uintptr_t seen = third_.load(std::memory_order_relaxed);
+  for (;;) {
+    if (seen != 0 && (seen & tag) == is_extras) {
+      return *reinterpret_cast<extras*>(seen);
+    }
+    made->group_index = (seen & tag) == is_index ? seen >> 2U : 0;
+    made->top = (seen & tag) == is_top ? reinterpret_cast<task_root*>(seen & ~tag) : nullptr;
+    if (third_.compare_exchange_weak(seen, reinterpret_cast<std::uintptr_t>(made.get()), std::memory_order_seq_cst)) {
+      return *made.release();
     }
   }
-  if ((state_.load(std::memory_order_seq_cst) & cancel_asked) != 0) {
-    more->stop.request_stop();
+}
+
+void task_root::drop_extra() noexcept { delete extra(); }
+
+std::stop_token task_root::stop_token() {
+  if (is_branch()) {
+    return top().stop_token();
   }
-  return more->stop.get_token();
+  extras& more = make_extra();
+  std::stop_source* source = more.stop.load(std::memory_order_seq_cst);
+  if (source == nullptr) {
+    auto made = std::make_unique<std::stop_source>();
+    source = more.stop.compare_exchange_strong(source, made.get(), std::memory_order_seq_cst) ? made.release() : source;
+  }
+  if ((state_.load(std::memory_order_seq_cst) & cancel_asked) != 0) {
+    source->request_stop();
+  }
+  return source->get_token();
 }
 
 void task_root::set_group_index(std::size_t index) noexcept {
   std::uintptr_t seen = third_.load(std::memory_order_acquire);
   for (;;) {
-    if (seen != 0 && (seen & 1) == 0) {
+    if (seen != 0 && (seen & tag) == is_extras) {
       reinterpret_cast<extras*>(seen)->group_index = index;
       return;
     }
-    if (third_.compare_exchange_weak(seen, index << 1U | 1U, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (third_.compare_exchange_weak(seen, index << 2U | is_index, std::memory_order_acq_rel, std::memory_order_acquire)) {
       return;
     }
   }
@@ -260,7 +313,7 @@ void task_root::set_group_index(std::size_t index) noexcept {
 
 std::size_t task_root::group_index() const noexcept {
   extras* const more = extra();
-  return more != nullptr ? more->group_index : third_.load(std::memory_order_relaxed) >> 1U;
+  return more != nullptr ? more->group_index : third_.load(std::memory_order_relaxed) >> 2U;
 }
 
 bool task_root::set_joiner(join_waiter& waiter) noexcept {
@@ -307,11 +360,18 @@ void task_root::forget_failure() noexcept {
 bool task_root::take_unwound() noexcept { return (state_.fetch_and(~was_unwound, std::memory_order_relaxed) & was_unwound) != 0; }
 
 void task_root::unwind(promise_base& leaf) noexcept {
-  task_root& root = *leaf.root();
   promise_base* at = &leaf;
   for (;;) {
     promise_base* const up = at->parent();
     bool const boundary = at->is_boundary();
+    if (up == nullptr && at->is_branch()) {
+      at = fork_base::end_stopped(*at);
+      if (at == nullptr) {
+        return;
+      }
+      continue;
+    }
+    task_root& root = *at->root();
     if (up == nullptr) {
       root.state_.fetch_or(was_stopped, std::memory_order_relaxed);
       root.finish();
@@ -321,7 +381,7 @@ void task_root::unwind(promise_base& leaf) noexcept {
     at->handle().destroy();
     if (boundary) {
       root.state_.fetch_or(was_unwound, std::memory_order_relaxed);
-      resume_chain(up->handle());
+      resume_chain(*up);
       return;
     }
     at = up;
@@ -367,12 +427,15 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
       [[fallthrough]];
     case ignores:
       if (!stop) {
-        return arm() ? std::noop_coroutine() : detail::transfer(leaf.handle());
+        return arm() ? std::noop_coroutine() : go_on(leaf);
       }
       break;
     default: {
       if (!root.cancelled() && try_now()) {
-        return detail::transfer(leaf.handle());
+        return go_on(leaf);
+      }
+      if (root.is_branch() && !root.is_published()) [[unlikely]] {
+        root.publish();
       }
       root.lock();
       stop = root.cancelled();
@@ -382,7 +445,7 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
       }
       if (!arm()) {
         root.unlock();
-        return detail::transfer(leaf.handle());
+        return go_on(leaf);
       }
       root.second_.store(reinterpret_cast<std::uintptr_t>(this), std::memory_order_relaxed);
       root.unlock(detail::task_root::waiting);
@@ -397,12 +460,22 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
   return std::noop_coroutine();
 }
 
+// There was nothing to wait for. A task that never has to wait gives way now and then.
+std::coroutine_handle<> operation::go_on(detail::promise_base& leaf) noexcept {
+  if (detail::this_turn.waits_left == 0) [[unlikely]] {
+    leaf.root()->schedule(*this);
+    return std::noop_coroutine();
+  }
+  --detail::this_turn.waits_left;
+  return detail::transfer(leaf.handle());
+}
+
 void operation::run() noexcept {
   detail::promise_base& waiter = leaf();
   if ((bits_ & (was_stopped | reports_stop)) == was_stopped) {
     detail::task_root::unwind(waiter);
   } else {
-    detail::resume_chain(waiter.handle());
+    detail::resume_chain(waiter);
   }
 }
 
@@ -431,6 +504,6 @@ bool completion::begin(detail::promise_base& leaf) noexcept {
   return state_.compare_exchange_strong(expected, waiting_, std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-void completion::run() noexcept { detail::resume_chain(leaf_->handle()); }
+void completion::run() noexcept { detail::resume_chain(*leaf_); }
 
 }  // namespace ergon

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -78,7 +79,7 @@ class run_queue {
       first_ = chain.first;
     }
     last_ = chain.last;
-    return size_ += chain.size;
+    return set_size(size() + chain.size);
   }
   ready_item pop() noexcept {
     std::lock_guard const guard(lock_);
@@ -88,14 +89,14 @@ class run_queue {
       if (!first_) {
         last_ = {};
       }
-      --size_;
+      set_size(size() - 1);
     }
     return item;
   }
   /// The oldest half, rounded up, at most `limit`.
   work_chain steal(std::size_t limit) noexcept {
     std::lock_guard const guard(lock_);
-    work_chain taken{first_, first_, std::min((size_ + 1) / 2, limit)};
+    work_chain taken{first_, first_, std::min((size() + 1) / 2, limit)};
     if (taken.size == 0) {
       return {};
     }
@@ -107,19 +108,28 @@ class run_queue {
       last_ = {};
     }
     taken.last.set_next({});
-    size_ -= taken.size;
+    set_size(size() - taken.size);
     return taken;
   }
   [[nodiscard]] bool empty() noexcept {
     std::lock_guard const guard(lock_);
     return !first_;
   }
+  /// Without the lock: may be about to change.
+  [[nodiscard]] bool looks_empty() const noexcept { return size() == 0; }
 
  private:
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  std::size_t set_size(std::size_t to) noexcept {
+    size_.store(to, std::memory_order_relaxed);
+    return to;
+  }
+
   spin_lock lock_;
   ready_item first_;
   ready_item last_;
-  std::size_t size_ = 0;
+  // Written under the lock.
+  std::atomic<std::size_t> size_{0};
 };
 
 }  // namespace ergon::detail

@@ -168,15 +168,19 @@ TEST(RuntimeTest, RunsPostedWorkAfterWhatIsReadyAndBeforeWhatComesLater) {
   logged item;
   item.log = &log;
   rt.block_on([](runtime& rt, std::vector<int>& log, logged& item) -> task<void> {
-    auto note = [](std::vector<int>& log, int n) -> task<void> {
+    event go;
+    auto wait_and_note = [](event& go, std::vector<int>& log, int n) -> task<void> {
+      co_await go.wait();
       log.push_back(n);
-      co_return;
     };
-    completion c;
-    auto first = spawn(note(log, 1));
+    auto first = spawn(wait_and_note(go, log, 1));
+    co_await yield();
+    go.set();
     rt.post(item);
-    c.complete();
-    auto third = spawn(note(log, 3));
+    auto third = spawn([](std::vector<int>& log) -> task<void> {
+      co_await yield();
+      log.push_back(3);
+    }(log));
     co_await first;
     co_await third;
   }(rt, log, item));

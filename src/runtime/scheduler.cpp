@@ -21,14 +21,19 @@
 
 #include "runtime/frame_memory.hpp"
 #include "runtime/futex.hpp"
+#include "runtime/turn.hpp"
 
 namespace ergon::detail {
+
+constinit thread_local turn this_turn;
 
 namespace {
 
 constexpr std::size_t steal_limit = 64;
-// So often between two items a worker looks at the timers; a power of two.
-constexpr unsigned timer_interval = 32;
+// So often a worker looks at the timers and the sockets, at its queue before its children, and at its oldest child; in turns.
+constexpr unsigned look_interval = 32;
+constexpr unsigned queue_interval = 8;
+constexpr unsigned oldest_interval = 512;
 
 constexpr std::chrono::milliseconds watch_interval{1};
 
@@ -36,8 +41,6 @@ constexpr std::int64_t never = steady_time::max().time_since_epoch().count();
 
 // A shutdown cancels again so often: a task that was being launched may have missed the first time.
 constexpr std::chrono::milliseconds cancel_interval{20};
-
-constinit thread_local void* this_worker = nullptr;
 
 // Every runtime that there is, by number. A root has no room for a pointer to its own.
 constexpr std::size_t most_runtimes = 4096;
@@ -136,14 +139,14 @@ scheduler::~scheduler() {
 }
 
 scheduler::worker* scheduler::own_worker() const noexcept {
-  auto* const self = static_cast<worker*>(this_worker);
+  auto* const self = static_cast<worker*>(this_turn.worker);
   return self != nullptr && &self->owner == this ? self : nullptr;
 }
 
 bool scheduler::is_own_thread() const noexcept { return own_worker() != nullptr; }
 
 runtime* scheduler::current_runtime() noexcept {
-  auto* const self = static_cast<worker*>(this_worker);
+  auto* const self = static_cast<worker*>(this_turn.worker);
   return self != nullptr ? &self->owner.front_ : nullptr;
 }
 
@@ -169,6 +172,77 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
       ask_for_watcher();
     }
   }
+}
+
+void scheduler::push_child(worker& self, task_root& root, bool wakes) noexcept {
+  ready_item const item{root};
+  while (!self.children.push(item)) [[unlikely]] {
+    if (work_chain const older = self.children.take_older_half(); older.size != 0) {
+      self.queue.push(older);
+    }
+  }
+  if (idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+    if (wakes || self.children.size() > 1) {
+      wake_one();
+    } else if (!lone_push_.load(std::memory_order_seq_cst)) {
+      ask_for_watcher();
+    }
+  }
+}
+
+void scheduler::push_branch(task_root& branch) noexcept {
+  if (worker* const self = own_worker()) [[likely]] {
+    push_child(*self, branch, true);
+  } else {
+    push(ready_item{branch});
+  }
+}
+
+void scheduler::push_to(std::size_t worker, work& item) noexcept {
+  struct worker& home = *workers_[worker];
+  bool const outside = own_worker() == nullptr;
+  if (outside) {
+    visitors_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ready_item const ready{item};
+  ready.set_next({});
+  home.inbox.push({ready, ready, 1});
+  bool asleep = false;
+  if (own_worker() != &home) {
+    std::lock_guard const guard(idle_lock_);
+    if (auto const at = std::find(idle_.begin(), idle_.end(), &home); at != idle_.end()) {
+      idle_.erase(at);
+      idle_count_.store(idle_.size(), std::memory_order_relaxed);
+      asleep = true;
+    }
+  }
+  if (asleep) {
+    rouse(home);
+  }
+  if (outside) {
+    visitors_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+std::size_t scheduler::choose_home(bool spread) noexcept {
+  worker* const self = own_worker();
+  return self != nullptr && !spread ? self->index : turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size();
+}
+
+bool scheduler::is_worker(std::size_t index) const noexcept { return own_worker() == workers_[index].get(); }
+
+io_driver& scheduler::driver(std::size_t worker) {
+  auto& place = workers_[worker]->driver;
+  io_driver* found = place.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    std::lock_guard const guard(driver_mutex_);
+    found = place.load(std::memory_order_relaxed);
+    if (found == nullptr) {
+      found = make_io_driver().release();
+      place.store(found, std::memory_order_release);
+    }
+  }
+  return *found;
 }
 
 void scheduler::push_from_outside(const work_chain& chain) noexcept {
@@ -224,8 +298,12 @@ void scheduler::leave_idle(worker& self) noexcept {
 }
 
 void scheduler::rouse(worker& sleeper, std::uint32_t why) noexcept {
-  sleeper.word.store(why, std::memory_order_release);
-  futex_wake(sleeper.word, 1);
+  sleeper.word.store(why, std::memory_order_seq_cst);
+  if (sleeper.sleeps_in_driver.load(std::memory_order_seq_cst)) {
+    sleeper.driver.load(std::memory_order_relaxed)->interrupt();
+  } else {
+    futex_wake(sleeper.word, 1);
+  }
 }
 
 void scheduler::wake_one() noexcept {
@@ -238,8 +316,12 @@ void scheduler::ask_for_watcher() noexcept {
   worker* watcher = nullptr;
   {
     std::lock_guard const guard(idle_lock_);
-    lone_push_.store(true, std::memory_order_relaxed);
-    if (someone_watches_ || idle_.empty()) {
+    if (!someone_watches_ && idle_.empty()) {
+      // Who goes idle from here on looks at the queues first. The flag stays down: it would keep the next push from asking.
+      return;
+    }
+    lone_push_.store(true, std::memory_order_seq_cst);
+    if (someone_watches_) {
       return;
     }
     watcher = choose_idle();
@@ -254,11 +336,11 @@ void scheduler::ask_for_watcher() noexcept {
 ready_item scheduler::steal_stuck(worker& self) noexcept {
   {
     std::lock_guard const guard(idle_lock_);
-    lone_push_.store(false, std::memory_order_relaxed);
+    lone_push_.store(false, std::memory_order_seq_cst);
   }
   bool something = false;
   for (auto& other : workers_) {
-    if (other->queue.empty()) {
+    if (!other->has_something()) {
       continue;
     }
     something = true;
@@ -291,19 +373,16 @@ void scheduler::end_watch(worker& self) noexcept {
 }
 
 bool scheduler::anything_queued() noexcept {
-  return std::any_of(workers_.begin(), workers_.end(), [](auto& w) { return !w->queue.empty(); });
+  return std::any_of(workers_.begin(), workers_.end(), [](auto& w) { return w->has_something(); });
 }
 
 void scheduler::work_until_stopped(worker& self) noexcept {
-  this_worker = &self;
+  this_turn.worker = &self;
   for (unsigned round = 0;; ++round) {
-    if (round % timer_interval == 0) {
-      // Every other time those of another, in turn: it may be computing for long, while everybody else has work. What one look makes
-      // ready is no more than what was run since the last one, so a flood of timers does not pile up before the ready tasks.
-      unsigned const look = round / timer_interval;
-      fire_due(look % 2 == 0 ? self : *workers_[look / 2 % workers_.size()]);
+    if (round % look_interval == 0) {
+      look_around(self, round / look_interval);
     }
-    ready_item item = self.queue.pop();
+    ready_item item = take_own(self, round);
     if (!item) {
       item = next(self);
       if (!item) {
@@ -311,7 +390,39 @@ void scheduler::work_until_stopped(worker& self) noexcept {
       }
     }
     self.turns.store(self.turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    this_turn.waits_left = waits_per_turn;
     item.run();
+  }
+}
+
+ready_item scheduler::take_own(worker& self, unsigned round) noexcept {
+  ready_item item;
+  if (!self.inbox.looks_empty()) [[unlikely]] {
+    item = self.inbox.pop();
+  }
+  if (!item && round % queue_interval == 0) {
+    if (round % oldest_interval == 0) {
+      item = self.children.steal();
+    }
+    if (!item && !self.queue.looks_empty()) {
+      item = self.queue.pop();
+    }
+  }
+  if (!item) {
+    item = self.children.pop();
+  }
+  if (!item && !self.queue.looks_empty()) {
+    item = self.queue.pop();
+  }
+  return item;
+}
+
+void scheduler::look_around(worker& self, unsigned look) noexcept {
+  // Every other time the timers of another, in turn: it may be computing for long, while everybody else has work. What one look makes ready
+  // is no more than what was run since the last one, so a flood of timers does not pile up before the ready tasks.
+  fire_due(look % 2 == 0 ? self : *workers_[look / 2 % workers_.size()]);
+  if (io_driver* const sockets = self.driver.load(std::memory_order_relaxed); sockets != nullptr && sockets->waits()) {
+    sockets->poll();
   }
 }
 
@@ -319,7 +430,10 @@ void scheduler::work_until_stopped(worker& self) noexcept {
 ready_item scheduler::next(worker& self) noexcept {
   for (;;) {
     bool const more = fire_all_due();
-    ready_item item = self.queue.pop();
+    if (io_driver* const sockets = self.driver.load(std::memory_order_acquire); sockets != nullptr && sockets->waits()) {
+      sockets->poll();
+    }
+    ready_item item = take_own(self, 1);
     if (!item) {
       item = self.watches ? steal_stuck(self) : steal(self);
     }
@@ -329,7 +443,7 @@ ready_item scheduler::next(worker& self) noexcept {
         // What it found may take long: an idle worker takes the watch over.
         wake_one();
       }
-      if (std::exchange(self.kept_watch, false) && idle_count_.load(std::memory_order_relaxed) != 0 && anything_queued()) {
+      if (std::exchange(self.kept_watch, false) && idle_count_.load(std::memory_order_seq_cst) != 0 && anything_queued()) {
         wake_one();
       }
       return item;
@@ -344,7 +458,7 @@ ready_item scheduler::next(worker& self) noexcept {
   }
 }
 
-// Takes half of the victim's queue: the first item is the result, the rest goes into the own queue.
+// Takes half of the victim's queue: the first item is the result, the rest goes into the own queue. Or its oldest child.
 ready_item scheduler::take_from(worker& victim, worker& self) noexcept {
   work_chain taken = victim.queue.steal(steal_limit);
   ready_item const first = taken.first;
@@ -355,7 +469,7 @@ ready_item scheduler::take_from(worker& victim, worker& self) noexcept {
       wake_one();
     }
   }
-  return first;
+  return first ? first : victim.children.steal();
 }
 
 ready_item scheduler::steal(worker& self) noexcept {
@@ -375,12 +489,12 @@ void scheduler::park(worker& self) noexcept {
   {
     std::lock_guard const guard(idle_lock_);
     idle_.push_back(&self);
-    idle_count_.store(idle_.size(), std::memory_order_relaxed);
+    idle_count_.store(idle_.size(), std::memory_order_seq_cst);
     all_idle = idle_.size() == workers_.size();
   }
   steady_time until = steady_time::max();
   // What stands in a queue is not the watcher's until it is stuck.
-  bool stay_awake = (!watching && anything_queued()) || stop_.load(std::memory_order_acquire);
+  bool stay_awake = (!watching && anything_queued()) || !self.inbox.empty() || stop_.load(std::memory_order_acquire);
   if (!stay_awake) {
     steady_time const due = earliest();
     if (due != steady_time::max()) {
@@ -409,9 +523,23 @@ void scheduler::park(worker& self) noexcept {
     if (watching) {
       until = std::min(until, time_after(ergon::clock::system().steady(), watch_interval));
     }
-    futex_wait(self.word, 0, until);
+    sleep(self, until);
   }
   leave_idle(self);
+}
+
+void scheduler::sleep(worker& self, steady_time until) noexcept {
+  io_driver* const sockets = self.driver.load(std::memory_order_acquire);
+  if (sockets == nullptr || !sockets->waits()) {
+    futex_wait(self.word, 0, until);
+    return;
+  }
+  // Whoever rouses it writes the word first and looks afterwards where it sleeps: one of the two sees the other.
+  self.sleeps_in_driver.store(true, std::memory_order_seq_cst);
+  if (self.word.load(std::memory_order_seq_cst) == 0) {
+    sockets->wait(until);
+  }
+  self.sleeps_in_driver.store(false, std::memory_order_relaxed);
 }
 
 bool scheduler::fire_due(worker& of) noexcept {
@@ -514,7 +642,11 @@ void scheduler::launch_owned(task_root& root) noexcept {
   if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
     root.cancel();
   }
-  push(ready_item{root});
+  if (worker* const self = own_worker()) [[likely]] {
+    push_child(*self, root, false);
+  } else {
+    push(ready_item{root});
+  }
 }
 
 void scheduler::ended() noexcept {

@@ -1,7 +1,13 @@
 // The workers of one runtime: their queues, their sleep, their timers, and the tasks that they answer for.
 //
+// What is ready stands in one of three places of a worker. Children that its tasks spawn or fork go into its deque, which it takes from
+// newest first; everything else (wake-ups, timers, what comes from outside) into its queue, oldest first; and what must run on this very
+// worker, the start of an operation on a socket that is at home there, into its inbox. Every eighth turn looks into the queue first and
+// every 512th takes the oldest child, so nothing ready grows old. Thieves take half of the queue, or the oldest child.
+//
 // Who may touch what:
-// - A worker's queue has its own lock (run_queue.hpp); so have the timers (timer_store.hpp).
+// - A worker's queue and inbox have their own locks (run_queue.hpp); so have the timers (timer_store.hpp). The deque has none
+//   (child_deque.hpp): where the protocol below relies on a lock of a queue, it relies on sequential consistency there.
 // - `idle_lock_` guards the list of idle workers, which of them watches the timers, and until when it sleeps.
 // - A worker goes idle in this order: it enters the idle list, looks at every queue, looks at the timers, sleeps on its word.
 //   Whoever makes something ready queues it first and looks for idle workers afterwards. Both meet in the lock of the queue or
@@ -34,6 +40,8 @@
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/spin_lock.hpp>
 
+#include "runtime/child_deque.hpp"
+#include "runtime/io_driver.hpp"
 #include "runtime/run_queue.hpp"
 #include "runtime/timer_store.hpp"
 
@@ -48,6 +56,15 @@ class scheduler {
 
   /// From any thread.
   void push(work& item) noexcept { push(ready_item{item}); }
+  /// A branch of a fork, on a worker: idle ones are woken for it.
+  void push_branch(task_root& branch) noexcept;
+  /// Has `item` run on one worker and no other. From any thread.
+  void push_to(std::size_t worker, work& item) noexcept;
+  /// The worker that is home to what is made now: the calling one, else each in turn; and always in turn, if it is to be spread.
+  [[nodiscard]] std::size_t choose_home(bool spread) noexcept;
+  [[nodiscard]] bool is_worker(std::size_t index) const noexcept;
+  /// The sockets of a worker; made on first use.
+  [[nodiscard]] io_driver& driver(std::size_t worker);
   /// Throws `errc::closed` after shutdown, and then the root has been given up.
   void launch(task_root& root);
   /// Of a root that some living task of this runtime waits for.
@@ -80,10 +97,19 @@ class scheduler {
  private:
   struct worker {
     worker(scheduler& in, std::size_t at) : owner(in), index(at), timers(in.clock_->steady(), at) {}
+    worker(const worker&) = delete;
+    worker& operator=(const worker&) = delete;
+    ~worker() { delete driver.load(std::memory_order_relaxed); }
 
     scheduler& owner;
     std::size_t index;
     run_queue queue;
+    child_deque children;
+    run_queue inbox;
+    // Made once, under `driver_mutex_`.
+    std::atomic<io_driver*> driver{nullptr};
+    // It sleeps in its driver, or is about to.
+    std::atomic<bool> sleeps_in_driver{false};
     // Set here by tasks that ran here; any worker may fire them.
     timer_store timers;
     // 0 while asleep or about to be; then why it was woken: `for_work` or `to_watch`.
@@ -101,6 +127,8 @@ class scheduler {
     // The watcher's own: `turns` of this worker at the last look.
     std::uint32_t turns_seen = 0;
     std::thread thread;
+
+    [[nodiscard]] bool has_something() noexcept { return children.size() != 0 || !queue.empty(); }
   };
 
   [[nodiscard]] worker* own_worker() const noexcept;
@@ -118,6 +146,10 @@ class scheduler {
   void push(ready_item item) noexcept;
   void push(const work_chain& chain) noexcept;
   void push_own(worker& self, const work_chain& chain) noexcept;
+  void push_child(worker& self, task_root& root, bool wakes) noexcept;
+  [[nodiscard]] ready_item take_own(worker& self, unsigned round) noexcept;
+  void look_around(worker& self, unsigned look) noexcept;
+  void sleep(worker& self, steady_time until) noexcept;
   void push_from_outside(const work_chain& chain) noexcept;
   worker* take_idle() noexcept;
   worker* choose_idle() noexcept;
@@ -168,6 +200,8 @@ class scheduler {
   std::atomic<bool> stop_{false};
   // Counts the times when the last task may have ended while a shutdown waits.
   std::atomic<std::uint32_t> emptied_{0};
+
+  std::mutex driver_mutex_;
 
   mutable std::mutex executor_mutex_;
   std::shared_ptr<blocking_executor> executor_;

@@ -76,6 +76,7 @@ class ERGON_EXPORT join_wait : public operation, private join_waiter {
   ~join_wait() = default;
 
  private:
+  bool try_now() noexcept override { return target_->done(); }
   bool arm() noexcept override;
   bool disarm() noexcept override;
 

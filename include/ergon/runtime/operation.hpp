@@ -78,6 +78,7 @@ class ERGON_EXPORT operation : public work {
   friend class detail::task_root;
 
   std::coroutine_handle<> begin(detail::promise_base& leaf) noexcept;
+  std::coroutine_handle<> go_on(detail::promise_base& leaf) noexcept;
   [[nodiscard]] detail::promise_base& leaf() const noexcept;
 
   // The address of the leaf's promise in the upper 48 bits; user space has no more. A million sleeping tasks count every word.

@@ -29,7 +29,7 @@ namespace ergon::detail {
 /// Remembers `next` as what the runtime's loop resumes when the caller has returned to it.
 ERGON_EXPORT std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noexcept;
 /// Resumes a chain and what it transferred to through the loop.
-ERGON_EXPORT void resume_chain(std::coroutine_handle<> frame) noexcept;
+ERGON_EXPORT void resume_chain(promise_base& leaf) noexcept;
 
 inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
 #if ERGON_TRANSFER_THROUGH_LOOP
@@ -53,6 +53,9 @@ class promise_base : public task_root {
       Promise& mine = frame.promise();
       if (!mine.is_root()) {
         return transfer(mine.parent()->handle());
+      }
+      if (mine.is_branch()) {
+        return mine.end_branch();
       }
       bool const drops = mine.end_result();
       mine.finish();

@@ -9,6 +9,10 @@
 //                                 the run queue; when it has ended its exception
 //   third_                        nothing, an index in a group, or `extras`           its exception
 //
+// A branch of a `fork_join` is a root of its own, for it may wait while its siblings do, but a lean one: until it waits for the first time
+// nobody else knows it, so it has no references and costs no atomic operation but the count of its fork. As a branch, `first_` is its fork
+// and `third_` the task that it is part of (its top), which is what is cancelled; extras may stand there and know the top then.
+//
 // Locking. A bit of `state_` locks `second_` while it names an operation, and the step to cancelled; the other words are atomic. A
 // thread takes a root's lock first, then the lock of what the task waits for (a timer store, an event); whoever ends a wait
 // holds none of those when it takes the root's. So no cycle exists, even where tasks join each other. What ends a wait must take
@@ -16,6 +20,7 @@
 #pragma once
 
 #include <atomic>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -38,6 +43,7 @@ namespace ergon::detail {
 class scheduler;
 class task_root;
 class promise_base;
+class fork_base;
 
 /// Prints the text and ends the process: for misuse that cannot be reported to anyone.
 [[noreturn]] ERGON_EXPORT void fatal(const char* text) noexcept;
@@ -61,7 +67,11 @@ class ERGON_EXPORT task_root {
 
   /// Any thread; idempotent. The caller holds a reference.
   void cancel() noexcept;
-  [[nodiscard]] bool cancelled() const noexcept { return (state_.load(std::memory_order_acquire) & cancel_asked) != 0; }
+  [[nodiscard]] bool cancelled() const noexcept {
+    std::uint32_t const seen = state_.load(std::memory_order_acquire);
+    return (seen & cancel_asked) != 0 ||
+           ((seen & forked) != 0 && (top().state_.load(std::memory_order_acquire) & cancel_asked) != 0);
+  }
   [[nodiscard]] bool done() const noexcept { return first_.load(std::memory_order_acquire) == ended; }
   /// Valid once done: true if it took the stopped path.
   [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
@@ -94,6 +104,18 @@ class ERGON_EXPORT task_root {
 
   /// Makes it a root with two references: the task's own, and that of the owner of its result.
   void become_root(scheduler& home, std::string_view name) noexcept;
+  /// Makes it a branch of `fork`, which stands in a frame under `parent`.
+  void become_branch(fork_base& fork, task_root& parent) noexcept;
+  [[nodiscard]] bool is_branch() const noexcept { return (state_.load(std::memory_order_relaxed) & forked) != 0; }
+  /// A branch is about to wait: from here on others may find it.
+  void publish() noexcept;
+  [[nodiscard]] bool is_published() const noexcept { return state_.load(std::memory_order_relaxed) >= reference; }
+  /// A branch has ended; what goes on: nothing, or the frame that waits for the fork.
+  std::coroutine_handle<> end_branch() noexcept;
+  /// Destroys the frame of a branch that has ended or never began.
+  void destroy_branch() noexcept;
+  /// The root that a cancel of this one goes to: itself, unless it is a branch.
+  [[nodiscard]] task_root& top() const noexcept;
   /// Destroys what was become a root and never launched; the owner's reference stays.
   void give_up() noexcept;
   /// The task has ended: destroys its frame and tells who joins.
@@ -150,6 +172,7 @@ class ERGON_EXPORT task_root {
   friend class ::ergon::task_group;
   friend class scheduler;
   friend class ready_item;
+  friend class fork_base;
   friend class frame_walk;
 
   // The bits of `state_`; references are counted above them.
@@ -166,14 +189,21 @@ class ERGON_EXPORT task_root {
   static constexpr std::uint32_t has_result = 1U << 8U;
   /// The memory is not a slab's.
   static constexpr std::uint32_t large = 1U << 9U;
-  static constexpr std::uint32_t reference = 1U << 10U;
+  /// A branch of a fork.
+  static constexpr std::uint32_t forked = 1U << 10U;
+  /// Some branch of this task waits or has waited.
+  static constexpr std::uint32_t has_branches = 1U << 11U;
+  static constexpr std::uint32_t reference = 1U << 12U;
 
   static constexpr std::uintptr_t ended = 1;
 
-  struct extras {
-    std::stop_source stop;
-    std::uintptr_t group_index = 0;
-  };
+  // What `third_` is, by its lowest bits.
+  static constexpr std::uintptr_t tag = 3;
+  static constexpr std::uintptr_t is_extras = 0;
+  static constexpr std::uintptr_t is_index = 1;
+  static constexpr std::uintptr_t is_top = 2;
+
+  struct extras;
 
   void lock() noexcept;
   void unlock(std::uint32_t and_add = 0) noexcept { state_.fetch_add(and_add - locked, std::memory_order_release); }
@@ -181,6 +211,8 @@ class ERGON_EXPORT task_root {
   void stop_waiting() noexcept;
   void start() noexcept;
   [[nodiscard]] extras* extra() const noexcept;
+  extras& make_extra();
+  void drop_extra() noexcept;
   /// The exception of an ended frame: the bits of a `std::exception_ptr`, nought if it has none.
   [[nodiscard]] const std::atomic<std::uintptr_t>& failure_word() const noexcept { return is_root() ? second_ : third_; }
   [[nodiscard]] bool has_failure() const noexcept { return failure_word().load(std::memory_order_relaxed) != 0; }

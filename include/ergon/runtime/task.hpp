@@ -13,6 +13,7 @@
 #include <exception>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <ergon/base/error.hpp>
 #include <ergon/base/export.hpp>
@@ -137,10 +138,13 @@ class [[nodiscard]] task {
       std::exchange(frame_, nullptr).destroy();
     }
   }
-  std::coroutine_handle<promise_type> release() {
+  void check() const {
     if (frame_ == nullptr) {
       throw error(errc::invalid_argument, "an empty task cannot be started: it was awaited, spawned or moved from before");
     }
+  }
+  std::coroutine_handle<promise_type> release() {
+    check();
     return std::exchange(frame_, nullptr);
   }
 
@@ -163,7 +167,16 @@ struct task_access {
   static std::coroutine_handle<task_promise<T>> release(task<T>&& from) {
     return from.release();
   }
+  /// Throws `errc::invalid_argument` if it is empty.
+  template <class T>
+  static void check(const task<T>& body) {
+    body.check();
+  }
 };
+
+/// What stands for a task's value in a tuple or variant: `void` has none.
+template <class T>
+using value_of = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 template <class T>
 inline constexpr bool is_task = false;

@@ -24,10 +24,6 @@ namespace ergon {
 
 namespace detail {
 
-/// What stands for a task's value in a tuple or variant: `void` has none.
-template <class T>
-using value_of = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
-
 template <class T>
 task<void> keep_value(task<T> body, std::optional<value_of<T>>& into) {
   if constexpr (std::is_void_v<T>) {
