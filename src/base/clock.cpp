@@ -50,6 +50,8 @@ class system_clock final : public clock {
 
 clock::~clock() = default;
 
+steady_time clock::last_tick() noexcept { return steady_time{read_clock(CLOCK_MONOTONIC_COARSE)}; }
+
 clock& clock::system() noexcept {
   static system_clock instance;
   return instance;

@@ -71,7 +71,7 @@ task<void> main_until(std::shared_ptr<detail::worker_core> core, std::stop_token
     }
   }
   if (state.stopped() && me.cancelled()) co_await detail::stop_here{};
-  detail::take_result(state);
+  detail::join_access::take(running);
 }
 
 }  // namespace

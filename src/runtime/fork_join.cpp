@@ -17,50 +17,61 @@
 
 namespace ergon::detail {
 
-struct fork_base::waiting_branches {
+struct fork_base::waiting_forks {
   spin_lock lock;
-  fork_branch* first = nullptr;
-  fork_branch* last = nullptr;
+  fork_base* first = nullptr;
+  fork_base* last = nullptr;
 
-  void push_back(fork_branch& item) noexcept {
-    item.before = last;
-    item.after = nullptr;
-    (last != nullptr ? last->after : first) = &item;
+  void push_back(fork_base& item) noexcept {
+    item.before_ = last;
+    item.after_ = nullptr;
+    (last != nullptr ? last->after_ : first) = &item;
     last = &item;
   }
-  void remove(fork_branch& item) noexcept {
-    (item.before != nullptr ? item.before->after : first) = item.after;
-    (item.after != nullptr ? item.after->before : last) = item.before;
+  void remove(fork_base& item) noexcept {
+    (item.before_ != nullptr ? item.before_->after_ : first) = item.after_;
+    (item.after_ != nullptr ? item.after_->before_ : last) = item.before_;
   }
 };
 
-fork_base::waiting_branches& fork_base::shard_of(task_root& top) noexcept {
-  static constinit std::array<waiting_branches, 16> shards;
+fork_base::waiting_forks& fork_base::shard_of(task_root& top) noexcept {
+  static constinit std::array<waiting_forks, 16> shards;
   return shards[(reinterpret_cast<std::uintptr_t>(&top) >> 6U) % shards.size()];
 }
 
 std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   waiter_ = &waiter;
   left_.store(count_, std::memory_order_relaxed);
-  task_root& parent = *waiter.root();
-  scheduler& home = parent.home();
-  promise_base& first = *branches_[0].frame;
+  task_root& top = waiter.root()->top();
+  promise_base& first = *branches_[0];
   for (std::size_t i = count_ - 1; i > 0; --i) {
-    branches_[i].frame->become_branch(*this, parent);
-    home.push_branch(*branches_[i].frame);
+    branches_[i]->become_branch(*this, top);
+    scheduler::push_branch(*branches_[i]);
   }
   // From here on nothing but the first branch, which has not begun, keeps the waiting frame where it is.
-  first.become_branch(*this, parent);
-  if (parent.cancelled()) [[unlikely]] {
-    home.push_branch(first);
+  first.become_branch(*this, top);
+  if (top.cancelled()) [[unlikely]] {
+    scheduler::push_branch(first);
     return std::noop_coroutine();
   }
   this_turn.running = &first;
   return transfer(first.handle());
 }
 
-std::coroutine_handle<> fork_base::count_off() noexcept {
+bool fork_base::count_off() noexcept {
   if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return false;
+  }
+  if (listed_) [[unlikely]] {
+    waiting_forks& shard = shard_of(branches_[0]->top());
+    std::lock_guard const guard(shard.lock);
+    shard.remove(*this);
+  }
+  return true;
+}
+
+std::coroutine_handle<> fork_base::branch_ended() noexcept {
+  if (!count_off()) {
     return std::noop_coroutine();
   }
   if (stopped() && !reports_stop_) [[unlikely]] {
@@ -71,15 +82,12 @@ std::coroutine_handle<> fork_base::count_off() noexcept {
   return transfer(waiter_->handle());
 }
 
-promise_base* fork_base::end_stopped(promise_base& at) noexcept {
+promise_base* fork_base::branch_stopped(promise_base& at) noexcept {
   auto& fork = *reinterpret_cast<fork_base*>(at.first_.load(std::memory_order_relaxed));
   at.handle().destroy();
   at.state_.fetch_or(task_root::was_stopped, std::memory_order_relaxed);
   fork.stopped_.store(true, std::memory_order_relaxed);
-  if (at.is_published()) {
-    fork.withdraw(at);
-  }
-  if (fork.left_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+  if (!fork.count_off()) {
     return nullptr;
   }
   if (!fork.reports_stop_) {
@@ -89,50 +97,47 @@ promise_base* fork_base::end_stopped(promise_base& at) noexcept {
   return nullptr;
 }
 
-fork_branch& fork_base::branch_of(task_root& root) const noexcept {
-  fork_branch* at = branches_;
-  while (at->frame != &root) {
-    ++at;
-  }
-  return *at;
-}
-
-void fork_base::publish(task_root& of) noexcept {
-  list_root(of);
-  task_root& top = of.top();
-  waiting_branches& shard = shard_of(top);
-  of.state_.fetch_add(task_root::reference, std::memory_order_release);
+void fork_base::publish(task_root& branch) noexcept {
+  list_root(branch);
+  task_root& top = branch.top();
   {
+    waiting_forks& shard = shard_of(top);
     std::lock_guard const guard(shard.lock);
-    shard.push_back(branch_of(of));
+    branch.state_.fetch_add(task_root::reference, std::memory_order_release);
+    if (!listed_) {
+      listed_ = true;
+      shard.push_back(*this);
+    }
+    // Those that were cancelled may be looked at again.
+    cancelled_to_ = 0;
   }
   top.state_.fetch_or(task_root::has_branches, std::memory_order_seq_cst);
-}
-
-void fork_base::withdraw(task_root& of) noexcept {
-  waiting_branches& shard = shard_of(of.top());
-  std::lock_guard const guard(shard.lock);
-  shard.remove(branch_of(of));
 }
 
 void fork_base::cancel_branches(task_root& top) noexcept {
   constexpr std::size_t batch = 64;
   std::array<task_root*, batch> some;
-  waiting_branches& shard = shard_of(top);
+  waiting_forks& shard = shard_of(top);
   for (std::size_t count = batch; count != 0;) {
     count = 0;
     {
       std::lock_guard const guard(shard.lock);
-      // What was cancelled goes to the end: so the next batch is found at once.
-      fork_branch* at = shard.first;
-      for (fork_branch* const last = shard.last; at != nullptr && count < batch;) {
-        fork_branch* const after = at == last ? nullptr : at->after;
-        task_root& root = *at->frame;
-        if (&root.top() == &top && (root.state_.load(std::memory_order_relaxed) & task_root::cancel_asked) == 0) {
-          root.retain();
-          some[count++] = &root;
-          shard.remove(*at);
-          shard.push_back(*at);
+      fork_base* const last = shard.last;
+      for (fork_base* at = shard.first; at != nullptr && count < batch;) {
+        fork_base* const after = at == last ? nullptr : at->after_;
+        if (&at->branches_[0]->top() == &top) {
+          for (; at->cancelled_to_ < at->count_ && count < batch; ++at->cancelled_to_) {
+            task_root& branch = *at->branches_[at->cancelled_to_];
+            if (branch.is_published() && (branch.state_.load(std::memory_order_relaxed) & task_root::cancel_asked) == 0) {
+              branch.retain();
+              some[count++] = &branch;
+            }
+          }
+          if (at->cancelled_to_ == at->count_) {
+            // To the end: so the next batch is found at once.
+            shard.remove(*at);
+            shard.push_back(*at);
+          }
         }
         at = after;
       }
@@ -147,31 +152,18 @@ void fork_base::cancel_branches(task_root& top) noexcept {
 void task_root::publish() noexcept { reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed))->publish(*this); }
 
 std::coroutine_handle<> task_root::end_branch() noexcept {
-  auto& fork = *reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed));
-  if (is_published()) [[unlikely]] {
-    fork.withdraw(*this);
-  }
-  return fork.count_off();
+  return reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed))->branch_ended();
 }
 
-void task_root::destroy_branch() noexcept {
-  auto const frame = static_cast<promise_base&>(*this).handle();
-  bool const published = is_published();
-  if (!published && !stopped()) [[likely]] {
-    drop_extra();
-    state_.store(0, std::memory_order_relaxed);
-    frame.destroy();
-    return;
-  }
+void task_root::destroy_known_branch() noexcept {
   // A root's memory outlives its frame, which is gone already if it was stopped.
   if (!stopped()) {
-    frame.destroy();
+    destroy_frame();
   }
-  if (published) {
+  if (is_published()) {
     release();
   } else {
-    drop_extra();
-    free_root(*this);
+    free_memory();
   }
 }
 

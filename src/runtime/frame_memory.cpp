@@ -253,21 +253,34 @@ struct stock_of_slabs {
 };
 constinit stock_of_slabs stock;
 
+// One that is not in use, before a thread's first frame and after its last, is empty and counts as full: so the quick paths need look at
+// nothing else.
 struct free_stack {
-  block* top;
-  std::size_t count;
+  block* top = nullptr;
+  std::size_t count = stack_limit;
 };
 struct thread_stacks {
   std::array<free_stack, classes> by_class;
-  enum : unsigned char { fresh, registered, ended } state;
+  enum : unsigned char { fresh, registered, ended } state = fresh;
 };
 constinit thread_local thread_stacks stacks{};
 
 // Small frames go by 8 bytes, for a million of them; larger ones by 16, whatever alignment they ask for (see value_slot).
 constexpr std::size_t by_eight = 112;
-constexpr std::size_t class_of(std::size_t size, std::size_t alignment) {
-  std::size_t const rounded = std::max((size + granule - 1) / granule * granule, smallest);
-  return (alignment <= granule && rounded < by_eight ? rounded : (rounded + 15) / 16 * 16) / granule;
+constexpr std::size_t class_at(std::size_t granules, bool by_sixteen) {
+  std::size_t const rounded = std::max(granules * granule, smallest);
+  return (!by_sixteen && rounded < by_eight ? rounded : (rounded + 15) / 16 * 16) / granule;
+}
+constexpr auto class_table = [] {
+  std::array<std::array<std::uint8_t, classes>, 2> table{};
+  for (std::size_t g = 0; g < classes; ++g) {
+    table[0][g] = static_cast<std::uint8_t>(class_at(g, false));
+    table[1][g] = static_cast<std::uint8_t>(class_at(g, true));
+  }
+  return table;
+}();
+std::size_t class_of(std::size_t size, std::size_t alignment) noexcept {
+  return class_table[alignment > granule ? 1 : 0][(size + granule - 1) / granule];
 }
 
 // False: the memory keeps what was in it, as it does in a process that locks its pages.
@@ -544,9 +557,9 @@ bool use_stacks() noexcept {
     spill(index, freed);
     return;
   }
-  if (mine.count < stack_limit) {
-    freed->next = mine.top;
-    mine = {freed, mine.count + 1};
+  if (mine.top == nullptr) {
+    freed->next = nullptr;
+    mine = {freed, 1};
     return;
   }
   // The newest stay, their memory is warm.
@@ -565,7 +578,7 @@ void free_small(void* frame, std::size_t index) noexcept {
   root_in(frame).mark_free();
   free_stack& mine = stacks.by_class[index];
   auto* const freed = static_cast<block*>(frame);
-  if (mine.count < stack_limit && stacks.state == thread_stacks::registered) [[likely]] {
+  if (mine.count < stack_limit) [[likely]] {
     freed->next = mine.top;
     mine.top = freed;
     ++mine.count;
@@ -592,11 +605,28 @@ bool is_small(std::size_t size, std::size_t alignment) noexcept { return size <=
 // A slab's blocks are found as they are.
 void list_root(task_root&) noexcept {}
 
+namespace {
+
+// Out of the quick paths, which would save registers for them.
+[[gnu::noinline]] void* allocate_large_and_list(std::size_t size, std::size_t alignment) {
+  void* const frame = allocate_large(size, alignment);
+  list_large(frame);
+  return frame;
+}
+[[gnu::noinline]] void let_go_large(void* frame) noexcept {
+  task_root& root = root_in(frame);
+  if (root.is_root()) {
+    root.mark_large();
+  } else {
+    free_large(frame);
+  }
+}
+
+}  // namespace
+
 void* allocate_frame(std::size_t size, std::size_t alignment) {
   if (!is_small(size, alignment)) [[unlikely]] {
-    void* const frame = allocate_large(size, alignment);
-    list_large(frame);
-    return frame;
+    return allocate_large_and_list(size, alignment);
   }
   std::size_t const index = class_of(size, alignment);
   free_stack& mine = stacks.by_class[index];
@@ -610,18 +640,13 @@ void* allocate_frame(std::size_t size, std::size_t alignment) {
 }
 
 void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept {
-  task_root& root = root_in(frame);
-  if (root.is_root()) {
-    if (!is_small(size, alignment)) [[unlikely]] {
-      root.mark_large();
-    }
-    return;
-  }
   if (!is_small(size, alignment)) [[unlikely]] {
-    free_large(frame);
+    let_go_large(frame);
     return;
   }
-  free_small(frame, class_of(size, alignment));
+  if (!root_in(frame).is_root()) {
+    free_small(frame, class_of(size, alignment));
+  }
 }
 
 void free_root(task_root& root) noexcept {

@@ -48,13 +48,19 @@ void fatal(const char* text) noexcept {
   std::abort();
 }
 
+void refuse_empty_task() {
+  throw error(errc::invalid_argument, "an empty task cannot be started: it was awaited, spawned or moved from before");
+}
+
 std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noexcept {
   transferred = next;
   return std::noop_coroutine();
 }
 
-void resume_chain(promise_base& leaf) noexcept {
-  this_turn.running = leaf.root();
+void resume_chain(promise_base& leaf) noexcept { resume_chain(leaf, *leaf.root()); }
+
+void resume_chain(promise_base& leaf, task_root& root) noexcept {
+  this_turn.running = &root;
   leaf.handle().resume();
   while (transferred) [[unlikely]] {
     std::exchange(transferred, {}).resume();
@@ -144,22 +150,7 @@ void task_root::become_root(scheduler& home, std::string_view name) noexcept {
   state_.store(rooted | owned | 2 * reference, std::memory_order_release);
 }
 
-void task_root::become_branch(fork_base& fork, task_root& parent) noexcept {
-  name_ = parent.name_;
-  home_ = parent.home_;
-  first_.store(reinterpret_cast<std::uintptr_t>(&fork), std::memory_order_relaxed);
-  second_.store(0, std::memory_order_relaxed);
-  third_.store(reinterpret_cast<std::uintptr_t>(&parent.top()) | is_top, std::memory_order_relaxed);
-  state_.store((state_.load(std::memory_order_relaxed) & large) | rooted | forked, std::memory_order_relaxed);
-}
-
-task_root& task_root::top() const noexcept {
-  if (!is_branch()) {
-    return const_cast<task_root&>(*this);
-  }
-  std::uintptr_t const word = third_.load(std::memory_order_acquire);
-  return (word & tag) == is_top ? *reinterpret_cast<task_root*>(word & ~tag) : *reinterpret_cast<extras*>(word)->top;
-}
+task_root& task_root::top_in_extras(std::uintptr_t word) noexcept { return *reinterpret_cast<extras*>(word)->top; }
 
 void task_root::give_up() noexcept {
   promise_of(*this).handle().destroy();
@@ -168,9 +159,26 @@ void task_root::give_up() noexcept {
 
 void task_root::release() noexcept {
   if (state_.fetch_sub(reference, std::memory_order_acq_rel) < 2 * reference) {
-    drop_extra();
-    free_root(*this);
+    free_memory();
   }
+}
+
+void task_root::free_memory() noexcept {
+  drop_extra();
+  free_root(*this);
+}
+
+bool task_root::hand_over() noexcept {
+  std::uint32_t seen = state_.load(std::memory_order_acquire);
+  while ((seen & owned) != 0) {
+    if (state_.compare_exchange_weak(seen, seen + handed_over - reference, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      if (seen < 2 * reference) {
+        free_memory();
+      }
+      return true;
+    }
+  }
+  return false;
 }
 
 bool task_root::retain_if_alive() noexcept {
@@ -207,7 +215,7 @@ void task_root::start() noexcept {
   if (cancelled()) {
     unwind(promise_of(*this));
   } else {
-    resume_chain(promise_of(*this));
+    resume_chain(promise_of(*this), *this);
   }
 }
 
@@ -365,7 +373,7 @@ void task_root::unwind(promise_base& leaf) noexcept {
     promise_base* const up = at->parent();
     bool const boundary = at->is_boundary();
     if (up == nullptr && at->is_branch()) {
-      at = fork_base::end_stopped(*at);
+      at = fork_base::branch_stopped(*at);
       if (at == nullptr) {
         return;
       }
@@ -397,7 +405,11 @@ void task_root::finish() noexcept {
 }
 
 join_wait::join_wait(task_root& target) noexcept : target_(&target) {
-  joined = [](join_waiter& self, task_root&) noexcept { static_cast<join_wait&>(self).wake(); };
+  joined = [](join_waiter& self, task_root&) noexcept {
+    auto& waiting = static_cast<join_wait&>(self);
+    waiting.release();
+    waiting.root().home().push_next(waiting);
+  };
 }
 bool join_wait::arm() noexcept { return target_->set_joiner(*this); }
 bool join_wait::disarm() noexcept { return target_->clear_joiner(*this); }

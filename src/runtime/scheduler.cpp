@@ -30,10 +30,10 @@ constinit thread_local turn this_turn;
 namespace {
 
 constexpr std::size_t steal_limit = 64;
-// So often a worker looks at the timers and the sockets, at its queue before its children, and at its oldest child; in turns.
+// So often a worker looks at the timers and the sockets, and at its queue before its children; in turns.
 constexpr unsigned look_interval = 32;
 constexpr unsigned queue_interval = 8;
-constexpr unsigned oldest_interval = 512;
+constexpr unsigned oldest_per_tick = 8;
 
 constexpr std::chrono::milliseconds watch_interval{1};
 
@@ -174,11 +174,10 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
   }
 }
 
-void scheduler::push_child(worker& self, task_root& root, bool wakes) noexcept {
-  ready_item const item{root};
+void scheduler::push_child(worker& self, ready_item item, bool wakes) noexcept {
   while (!self.children.push(item)) [[unlikely]] {
     if (work_chain const older = self.children.take_older_half(); older.size != 0) {
-      self.queue.push(older);
+      self.older.push(older);
     }
   }
   if (idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
@@ -191,10 +190,22 @@ void scheduler::push_child(worker& self, task_root& root, bool wakes) noexcept {
 }
 
 void scheduler::push_branch(task_root& branch) noexcept {
-  if (worker* const self = own_worker()) [[likely]] {
-    push_child(*self, branch, true);
+  // A task runs on no worker but its own runtime's.
+  if (auto* const self = static_cast<worker*>(this_turn.worker)) [[likely]] {
+    self->owner.push_child(*self, ready_item{branch}, true);
   } else {
-    push(ready_item{branch});
+    branch.home().push(ready_item{branch});
+  }
+}
+
+void scheduler::push_next(work& item) noexcept {
+  worker* const self = own_worker();
+  if (self == nullptr) {
+    push(item);
+  } else if (this_turn.next == nullptr) {
+    this_turn.next = &item;
+  } else {
+    push_child(*self, ready_item{item}, false);
   }
 }
 
@@ -382,7 +393,17 @@ void scheduler::work_until_stopped(worker& self) noexcept {
     if (round % look_interval == 0) {
       look_around(self, round / look_interval);
     }
-    ready_item item = take_own(self, round);
+    ready_item item;
+    if (work* const next = std::exchange(this_turn.next, nullptr)) {
+      item = ready_item{*next};
+      if (round % queue_interval == 0 && !self.queue.looks_empty()) {
+        push_child(self, item, false);
+        item = {};
+      }
+    }
+    if (!item) {
+      item = take_own(self, round);
+    }
     if (!item) {
       item = next(self);
       if (!item) {
@@ -400,16 +421,18 @@ ready_item scheduler::take_own(worker& self, unsigned round) noexcept {
   if (!self.inbox.looks_empty()) [[unlikely]] {
     item = self.inbox.pop();
   }
-  if (!item && round % queue_interval == 0) {
-    if (round % oldest_interval == 0) {
-      item = self.children.steal();
-    }
-    if (!item && !self.queue.looks_empty()) {
-      item = self.queue.pop();
-    }
+  if (!item && round % queue_interval == 0 && !self.queue.looks_empty()) {
+    item = self.queue.pop();
+  }
+  if (!item && self.take_oldest != 0) [[unlikely]] {
+    --self.take_oldest;
+    item = self.older.looks_empty() ? self.children.steal() : self.older.pop();
   }
   if (!item) {
     item = self.children.pop();
+  }
+  if (!item && !self.older.looks_empty()) {
+    item = self.older.pop();
   }
   if (!item && !self.queue.looks_empty()) {
     item = self.queue.pop();
@@ -423,6 +446,10 @@ void scheduler::look_around(worker& self, unsigned look) noexcept {
   fire_due(look % 2 == 0 ? self : *workers_[look / 2 % workers_.size()]);
   if (io_driver* const sockets = self.driver.load(std::memory_order_relaxed); sockets != nullptr && sockets->waits()) {
     sockets->poll();
+  }
+  if (steady_time const tick = ergon::clock::last_tick(); tick != self.tick) {
+    self.tick = tick;
+    self.take_oldest = oldest_per_tick;
   }
 }
 
@@ -458,18 +485,28 @@ ready_item scheduler::next(worker& self) noexcept {
   }
 }
 
-// Takes half of the victim's queue: the first item is the result, the rest goes into the own queue. Or its oldest child.
+// Takes half of the victim's queue: the first item is the result, the rest goes into the own one. Or its oldest children.
 ready_item scheduler::take_from(worker& victim, worker& self) noexcept {
-  work_chain taken = victim.queue.steal(steal_limit);
+  if (ready_item const item = take_half(victim.queue, self.queue)) {
+    return item;
+  }
+  if (ready_item const item = take_half(victim.older, self.older)) {
+    return item;
+  }
+  return victim.children.steal();
+}
+
+ready_item scheduler::take_half(run_queue& from, run_queue& to) noexcept {
+  work_chain taken = from.steal(steal_limit);
   ready_item const first = taken.first;
   if (taken.size > 1) {
     taken.first = first.next();
     --taken.size;
-    if (self.queue.push(taken) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
+    if (to.push(taken) > 1 && idle_count_.load(std::memory_order_relaxed) != 0) {
       wake_one();
     }
   }
-  return first ? first : victim.children.steal();
+  return first;
 }
 
 ready_item scheduler::steal(worker& self) noexcept {
@@ -643,7 +680,7 @@ void scheduler::launch_owned(task_root& root) noexcept {
     root.cancel();
   }
   if (worker* const self = own_worker()) [[likely]] {
-    push_child(*self, root, false);
+    push_child(*self, ready_item{root}, false);
   } else {
     push(ready_item{root});
   }

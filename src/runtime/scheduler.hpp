@@ -1,9 +1,12 @@
 // The workers of one runtime: their queues, their sleep, their timers, and the tasks that they answer for.
 //
 // What is ready stands in one of three places of a worker. Children that its tasks spawn or fork go into its deque, which it takes from
-// newest first; everything else (wake-ups, timers, what comes from outside) into its queue, oldest first; and what must run on this very
-// worker, the start of an operation on a socket that is at home there, into its inbox. Every eighth turn looks into the queue first and
-// every 512th takes the oldest child, so nothing ready grows old. Thieves take half of the queue, or the oldest child.
+// newest first (a deque that is full sheds its older half, which only comes first for thieves); everything else (wake-ups, timers, what
+// comes from outside) into its queue, oldest first; and what must run on this very worker, the start of an operation on a socket that is
+// at home there, into its inbox. Every eighth turn looks into the queue first, and at every tick of the clock, some milliseconds, a few
+// of the oldest children are taken; so nothing ready grows old. At every tick, not every so many turns: a tree that is walked depth
+// first keeps few frames, and each such step aside opens another branch of it. Who waited for a task that ends goes on in the next turn.
+// Thieves take half of the queue, or the oldest child.
 //
 // Who may touch what:
 // - A worker's queue and inbox have their own locks (run_queue.hpp); so have the timers (timer_store.hpp). The deque has none
@@ -57,7 +60,9 @@ class scheduler {
   /// From any thread.
   void push(work& item) noexcept { push(ready_item{item}); }
   /// A branch of a fork, on a worker: idle ones are woken for it.
-  void push_branch(task_root& branch) noexcept;
+  static void push_branch(task_root& branch) noexcept;
+  /// The task that has waited for the one that ends on the calling worker: it comes next.
+  void push_next(work& item) noexcept;
   /// Has `item` run on one worker and no other. From any thread.
   void push_to(std::size_t worker, work& item) noexcept;
   /// The worker that is home to what is made now: the calling one, else each in turn; and always in turn, if it is to be spread.
@@ -105,6 +110,11 @@ class scheduler {
     std::size_t index;
     run_queue queue;
     child_deque children;
+    /// What the deque had no room for.
+    run_queue older;
+    // The worker's own: the clock's tick at its last look, and how many of the oldest are taken next.
+    steady_time tick{};
+    unsigned take_oldest = 0;
     run_queue inbox;
     // Made once, under `driver_mutex_`.
     std::atomic<io_driver*> driver{nullptr};
@@ -128,7 +138,7 @@ class scheduler {
     std::uint32_t turns_seen = 0;
     std::thread thread;
 
-    [[nodiscard]] bool has_something() noexcept { return children.size() != 0 || !queue.empty(); }
+    [[nodiscard]] bool has_something() noexcept { return children.size() != 0 || !queue.empty() || !older.empty(); }
   };
 
   [[nodiscard]] worker* own_worker() const noexcept;
@@ -146,7 +156,7 @@ class scheduler {
   void push(ready_item item) noexcept;
   void push(const work_chain& chain) noexcept;
   void push_own(worker& self, const work_chain& chain) noexcept;
-  void push_child(worker& self, task_root& root, bool wakes) noexcept;
+  void push_child(worker& self, ready_item item, bool wakes) noexcept;
   [[nodiscard]] ready_item take_own(worker& self, unsigned round) noexcept;
   void look_around(worker& self, unsigned look) noexcept;
   void sleep(worker& self, steady_time until) noexcept;
@@ -161,6 +171,7 @@ class scheduler {
   ready_item steal_stuck(worker& self) noexcept;
   void end_watch(worker& self) noexcept;
   ready_item take_from(worker& victim, worker& self) noexcept;
+  ready_item take_half(run_queue& from, run_queue& to) noexcept;
   void wake_one() noexcept;
   [[nodiscard]] bool anything_queued() noexcept;
 

@@ -1,6 +1,10 @@
 // What the calling thread is at: each worker's loop and whatever resumes a task keep it.
 #pragma once
 
+namespace ergon {
+class work;
+}
+
 namespace ergon::detail {
 
 class task_root;
@@ -10,6 +14,8 @@ struct turn {
   void* worker = nullptr;
   /// The task that runs here, or null. Of a branch of a fork: the branch.
   task_root* running = nullptr;
+  /// What a worker runs after this turn, before all else: the task that has waited for the one that ended.
+  work* next = nullptr;
   /// How many more waits that end at once go on at once; then the task goes behind what else is ready.
   unsigned waits_left = 0;
 };

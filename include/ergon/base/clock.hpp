@@ -42,6 +42,9 @@ class ERGON_EXPORT clock {
 
   /// The machine's clock.
   [[nodiscard]] static clock& system() noexcept;
+  /// The machine's steady clock as it stood at its last tick, up to ten milliseconds ago. For a few nanoseconds it tells whether some time
+  /// has passed.
+  [[nodiscard]] static steady_time last_tick() noexcept;
 };
 
 /// A clock that stands still until a test moves it. Starts at 2030-01-01T00:00:00Z, a day after boot.

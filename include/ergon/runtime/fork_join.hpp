@@ -18,6 +18,7 @@
 #include <atomic>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,13 +31,6 @@
 namespace ergon {
 
 namespace detail {
-
-struct fork_branch {
-  promise_base* frame = nullptr;
-  // In the list of those that wait.
-  fork_branch* before = nullptr;
-  fork_branch* after = nullptr;
-};
 
 /// Lies in the frame that waits. The branches' frames are its own: they end before it does.
 class ERGON_EXPORT fork_base {
@@ -56,45 +50,57 @@ class ERGON_EXPORT fork_base {
  protected:
   fork_base() = default;
   ~fork_base() = default;
-  void set_branches(fork_branch* first, std::size_t count) noexcept {
+  void set_branches(promise_base* const* first, std::size_t count) noexcept {
     branches_ = first;
-    count_ = count;
+    count_ = static_cast<std::uint32_t>(count);
   }
 
   template <class T>
   [[nodiscard]] task_promise<T>& promise(std::size_t index) const noexcept {
-    return static_cast<task_promise<T>&>(*branches_[index].frame);
+    return static_cast<task_promise<T>&>(*branches_[index]);
   }
   /// Ends the life of a branch: its result, its frame.
   template <class T>
   void destroy(std::size_t index) noexcept {
-    if (waiter_ == nullptr) {
-      promise<T>(index).handle().destroy();
+    task_promise<T>& branch = promise<T>(index);
+    if (all_succeeded_) [[likely]] {
+      branch.drop_value();
+    } else if (waiter_ == nullptr) {
+      branch.handle().destroy();
+      return;
     } else {
-      promise<T>(index).drop_result();
-      promise<T>(index).destroy_branch();
+      branch.drop_result();
     }
+    branch.destroy_branch();
   }
+
+  bool all_succeeded_ = false;
 
  private:
   friend class task_root;
-  struct waiting_branches;
+  struct waiting_forks;
 
   std::coroutine_handle<> begin(promise_base& waiter) noexcept;
+  /// True: that was the last branch, and nobody else knows of the fork any more.
+  bool count_off() noexcept;
   /// A branch has ended; what goes on.
-  std::coroutine_handle<> count_off() noexcept;
-  /// A branch was stopped and is destroyed; the next frame to stop, or null.
-  static promise_base* end_stopped(promise_base& at) noexcept;
-  void publish(task_root& of) noexcept;
-  void withdraw(task_root& of) noexcept;
+  std::coroutine_handle<> branch_ended() noexcept;
+  /// A branch was stopped, its frame is still there; the next frame to stop, or null.
+  static promise_base* branch_stopped(promise_base& at) noexcept;
+  void publish(task_root& branch) noexcept;
   static void cancel_branches(task_root& top) noexcept;
-  [[nodiscard]] fork_branch& branch_of(task_root& root) const noexcept;
-  static waiting_branches& shard_of(task_root& top) noexcept;
+  static waiting_forks& shard_of(task_root& top) noexcept;
 
   promise_base* waiter_ = nullptr;
-  fork_branch* branches_ = nullptr;
-  std::size_t count_ = 0;
-  std::atomic<std::size_t> left_{0};
+  promise_base* const* branches_ = nullptr;
+  // In the list of those of which a branch has waited, and under its lock.
+  fork_base* before_ = nullptr;
+  fork_base* after_ = nullptr;
+  std::atomic<std::uint32_t> left_{0};
+  std::uint32_t count_ = 0;
+  /// Branches below are cancelled.
+  std::uint32_t cancelled_to_ = 0;
+  bool listed_ = false;
   std::atomic<bool> stopped_{false};
   bool reports_stop_ = false;
 };
@@ -103,7 +109,7 @@ template <class... T>
 class fork_awaiter final : public fork_base {
  public:
   explicit fork_awaiter(std::coroutine_handle<task_promise<T>>... frames) noexcept
-      : branches_{fork_branch{&frames.promise()}...} {
+      : branches_{&frames.promise()...} {
     set_branches(branches_.data(), sizeof...(T));
   }
   ~fork_awaiter() {
@@ -111,6 +117,7 @@ class fork_awaiter final : public fork_base {
   }
   std::tuple<value_of<T>...> await_resume() {
     each([this]<class U>(std::type_identity<U>, std::size_t i) { this->template promise<U>(i).rethrow_failure(); });
+    all_succeeded_ = true;
     return [this]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple<value_of<T>...>{this->template value<T>(I)...};
     }(std::index_sequence_for<T...>{});
@@ -118,7 +125,7 @@ class fork_awaiter final : public fork_base {
 
  private:
   template <class F>
-  static void each(F visit) {
+  [[gnu::always_inline]] static void each(F visit) {
     std::size_t i = 0;
     (visit(std::type_identity<T>{}, i++), ...);
   }
@@ -127,17 +134,17 @@ class fork_awaiter final : public fork_base {
     if constexpr (std::is_void_v<U>) {
       return {};
     } else {
-      return this->template promise<U>(index).take_result();
+      return this->template promise<U>(index).take_value();
     }
   }
 
-  std::array<fork_branch, sizeof...(T)> branches_;
+  std::array<promise_base*, sizeof...(T)> branches_;
 };
 
 template <class T>
 class fork_all_awaiter final : public fork_base {
  public:
-  explicit fork_all_awaiter(std::vector<fork_branch> frames) noexcept : branches_(std::move(frames)) {
+  explicit fork_all_awaiter(std::vector<promise_base*> frames) noexcept : branches_(std::move(frames)) {
     set_branches(branches_.data(), branches_.size());
   }
   ~fork_all_awaiter() {
@@ -149,6 +156,7 @@ class fork_all_awaiter final : public fork_base {
     for (std::size_t i = 0; i < branches_.size(); ++i) {
       this->template promise<T>(i).rethrow_failure();
     }
+    this->all_succeeded_ = true;
     if constexpr (!std::is_void_v<T>) {
       std::vector<T> values;
       values.reserve(branches_.size());
@@ -160,7 +168,7 @@ class fork_all_awaiter final : public fork_base {
   }
 
  private:
-  std::vector<fork_branch> branches_;
+  std::vector<promise_base*> branches_;
 };
 
 }  // namespace detail
@@ -181,9 +189,9 @@ template <class T>
   for (const task<T>& body : bodies) {
     detail::task_access::check(body);
   }
-  std::vector<detail::fork_branch> frames(bodies.size());
+  std::vector<detail::promise_base*> frames(bodies.size());
   for (std::size_t i = 0; i < bodies.size(); ++i) {
-    frames[i].frame = &detail::task_access::release(std::move(bodies[i])).promise();
+    frames[i] = &detail::task_access::release(std::move(bodies[i])).promise();
   }
   return detail::fork_all_awaiter<T>{std::move(frames)};
 }

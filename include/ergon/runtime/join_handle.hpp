@@ -3,6 +3,7 @@
 // `done`, which any thread may call while no other moves or destroys it.
 #pragma once
 
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -18,55 +19,60 @@ namespace detail {
 
 struct join_access;
 
-/// The owner of a root's result: holds a reference, and drops the result when it goes.
+/// The owner of a root's result: holds a reference, and drops the result when it goes if nobody took it.
 template <class T>
 class result_owner {
  public:
   result_owner() = default;
   /// Takes over the owner's reference of a root.
-  explicit result_owner(task_promise<T>* root) noexcept : root_(root) {}
-  result_owner(result_owner&& other) noexcept : root_(std::exchange(other.root_, nullptr)) {}
+  explicit result_owner(task_promise<T>* root) noexcept : bits_(reinterpret_cast<std::uintptr_t>(root)) {}
+  result_owner(result_owner&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
   result_owner& operator=(result_owner&& other) noexcept {
-    result_owner gone{std::exchange(root_, std::exchange(other.root_, nullptr))};
+    result_owner const gone{std::move(*this)};
+    bits_ = std::exchange(other.bits_, 0);
     return *this;
   }
   ~result_owner() { static_cast<void>(let_go()); }
   /// Gives the result up. Before the launch the task itself keeps the root.
   task_promise<T>* let_go() noexcept {
-    task_promise<T>* const root = std::exchange(root_, nullptr);
+    task_promise<T>* const root = get();
     if (root != nullptr) {
-      if (root->disown()) {
+      if (!was_taken() && root->disown()) {
         root->drop_result();
       }
+      bits_ = 0;
       root->release();
     }
     return root;
   }
-  [[nodiscard]] task_promise<T>* get() const noexcept { return root_; }
-  task_promise<T>* operator->() const noexcept { return root_; }
-  task_promise<T>& operator*() const noexcept { return *root_; }
-  explicit operator bool() const noexcept { return root_ != nullptr; }
+  /// Once the root is done: its value, moved out, or what it threw. Throws `errc::cancelled` if it was stopped, `errc::invalid_argument` if
+  /// the result was taken before.
+  T take() {
+    if (was_taken()) {
+      throw error(errc::invalid_argument, "the result of a task can be taken once: this handle was awaited before");
+    }
+    bits_ |= taken;
+    task_promise<T>& root = *get();
+    if (root.stopped()) {
+      throw error(errc::cancelled, "the task was cancelled");
+    }
+    struct drop {
+      task_promise<T>& root;
+      ~drop() { root.drop_result(); }
+    } const at_once{root};
+    return root.take_result();
+  }
+  [[nodiscard]] task_promise<T>* get() const noexcept { return reinterpret_cast<task_promise<T>*>(bits_ & ~taken); }
+  task_promise<T>* operator->() const noexcept { return get(); }
+  task_promise<T>& operator*() const noexcept { return *get(); }
+  explicit operator bool() const noexcept { return bits_ != 0; }
 
  private:
-  task_promise<T>* root_ = nullptr;
-};
+  static constexpr std::uintptr_t taken = 1;
+  [[nodiscard]] bool was_taken() const noexcept { return (bits_ & taken) != 0; }
 
-/// Of a root that is done: its value, moved out, or what it threw. Throws `errc::cancelled` if it was stopped,
-/// `errc::invalid_argument` if the result was taken before.
-template <class T>
-T take_result(task_promise<T>& root) {
-  if (!root.take_once()) {
-    throw error(errc::invalid_argument, "the result of a task can be taken once: this handle was awaited before");
-  }
-  if (root.stopped()) {
-    throw error(errc::cancelled, "the task was cancelled");
-  }
-  struct drop {
-    task_promise<T>& root;
-    ~drop() { root.drop_result(); }
-  } const at_once{root};
-  return root.take_result();
-}
+  std::uintptr_t bits_ = 0;
+};
 
 class ERGON_EXPORT join_wait : public operation, private join_waiter {
  public:
@@ -93,15 +99,15 @@ class join_operation final : public join_wait {
 template <class T>
 class join_awaiter final : public join_wait {
  public:
-  explicit join_awaiter(task_promise<T>& target) noexcept : join_wait(target), target_(&target) {}
-  T await_resume() { return take_result(*target_); }
+  explicit join_awaiter(result_owner<T>& target) noexcept : join_wait(*target), target_(&target) {}
+  T await_resume() { return target_->take(); }
   /// What `as_result` reports without a throw.
   [[nodiscard]] std::error_code early_error() const noexcept {
-    return target_->stopped() ? make_error_code(errc::cancelled) : std::error_code{};
+    return (*target_)->stopped() ? make_error_code(errc::cancelled) : std::error_code{};
   }
 
  private:
-  task_promise<T>* target_;
+  result_owner<T>* target_;
 };
 
 }  // namespace detail
@@ -134,7 +140,7 @@ class [[nodiscard]] join_handle {
     if (!state_) {
       throw error(errc::invalid_argument, "an empty join handle cannot be awaited: it was moved from, or never had a task");
     }
-    return detail::join_awaiter<T>{*state_};
+    return detail::join_awaiter<T>{state_};
   }
 
  private:
@@ -154,6 +160,11 @@ struct join_access {
   template <class T>
   static task_promise<T>& state(join_handle<T>& handle) noexcept {
     return *handle.state_;
+  }
+  /// Once it is done; see `result_owner::take`.
+  template <class T>
+  static T take(join_handle<T>& handle) {
+    return handle.state_.take();
   }
 };
 

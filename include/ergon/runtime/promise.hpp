@@ -28,7 +28,8 @@ namespace ergon::detail {
 
 /// Remembers `next` as what the runtime's loop resumes when the caller has returned to it.
 ERGON_EXPORT std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noexcept;
-/// Resumes a chain and what it transferred to through the loop.
+/// Resumes a chain, under its root, and what it transferred to through the loop.
+ERGON_EXPORT void resume_chain(promise_base& leaf, task_root& root) noexcept;
 ERGON_EXPORT void resume_chain(promise_base& leaf) noexcept;
 
 inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
@@ -57,12 +58,11 @@ class promise_base : public task_root {
       if (mine.is_branch()) {
         return mine.end_branch();
       }
-      bool const drops = mine.end_result();
       mine.finish();
-      if (drops) {
+      if (!mine.hand_over()) {
         mine.drop_result();
+        mine.release();
       }
-      mine.release();
       return std::noop_coroutine();
     }
     void await_resume() const noexcept {}
@@ -89,6 +89,8 @@ class promise_base : public task_root {
  private:
   static constexpr std::size_t unknown_alignment = 16;
 };
+
+inline void task_root::destroy_frame() noexcept { static_cast<promise_base*>(this)->handle().destroy(); }
 
 /// Where a coroutine leaves its value. Not destroyed with the promise: a root's frame goes when the task ends, its value when the
 /// join handle has gone. Whoever takes or drops the value destroys it.

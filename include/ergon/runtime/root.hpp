@@ -104,8 +104,14 @@ class ERGON_EXPORT task_root {
 
   /// Makes it a root with two references: the task's own, and that of the owner of its result.
   void become_root(scheduler& home, std::string_view name) noexcept;
-  /// Makes it a branch of `fork`, which stands in a frame under `parent`.
-  void become_branch(fork_base& fork, task_root& parent) noexcept;
+  /// Makes it a branch of `fork`, which stands in some frame of the task `top`. Of a frame that has not begun.
+  void become_branch(fork_base& fork, task_root& top) noexcept {
+    name_ = top.name_;
+    home_ = top.home_;
+    first_.store(reinterpret_cast<std::uintptr_t>(&fork), std::memory_order_relaxed);
+    third_.store(reinterpret_cast<std::uintptr_t>(&top) | is_top, std::memory_order_relaxed);
+    state_.store(rooted | forked, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_branch() const noexcept { return (state_.load(std::memory_order_relaxed) & forked) != 0; }
   /// A branch is about to wait: from here on others may find it.
   void publish() noexcept;
@@ -113,21 +119,33 @@ class ERGON_EXPORT task_root {
   /// A branch has ended; what goes on: nothing, or the frame that waits for the fork.
   std::coroutine_handle<> end_branch() noexcept;
   /// Destroys the frame of a branch that has ended or never began.
-  void destroy_branch() noexcept;
+  void destroy_branch() noexcept {
+    if (state_.load(std::memory_order_relaxed) == (rooted | forked) && (third_.load(std::memory_order_relaxed) & tag) == is_top) [[likely]] {
+      state_.store(0, std::memory_order_relaxed);
+      destroy_frame();
+    } else {
+      destroy_known_branch();
+    }
+  }
   /// The root that a cancel of this one goes to: itself, unless it is a branch.
-  [[nodiscard]] task_root& top() const noexcept;
+  [[nodiscard]] task_root& top() const noexcept {
+    if (!is_branch()) {
+      return const_cast<task_root&>(*this);
+    }
+    std::uintptr_t const word = third_.load(std::memory_order_acquire);
+    return (word & tag) == is_top ? *reinterpret_cast<task_root*>(word & ~tag) : top_in_extras(word);
+  }
   /// Destroys what was become a root and never launched; the owner's reference stays.
   void give_up() noexcept;
   /// The task has ended: destroys its frame and tells who joins.
   void finish() noexcept;
-  /// The result is there. True: it has no owner any more, and the task drops it when it has told who joins.
-  [[nodiscard]] bool end_result() noexcept { return (state_.fetch_or(has_result, std::memory_order_acq_rel) & owned) == 0; }
-  /// The owner of the result goes. True: it is there and was not taken, and the owner drops it.
+  /// The task has told who joins, and lets its reference and its result go to the result's owner. False: there is none any more; then it
+  /// keeps both, and drops them.
+  [[nodiscard]] bool hand_over() noexcept;
+  /// The owner of a result that was not taken goes. True: it was handed over, and the owner drops it.
   [[nodiscard]] bool disown() noexcept {
-    return (state_.fetch_and(~owned, std::memory_order_acq_rel) & (has_result | was_taken)) == has_result;
+    return (state_.fetch_and(~owned, std::memory_order_acq_rel) & handed_over) != 0;
   }
-  /// True for the first call.
-  [[nodiscard]] bool take_once() noexcept { return (state_.fetch_or(was_taken, std::memory_order_relaxed) & was_taken) == 0; }
 
   // ── any frame's
 
@@ -182,18 +200,18 @@ class ERGON_EXPORT task_root {
   static constexpr std::uint32_t cancel_asked = 1U << 2U;
   static constexpr std::uint32_t was_stopped = 1U << 3U;
   static constexpr std::uint32_t was_unwound = 1U << 4U;
-  static constexpr std::uint32_t was_taken = 1U << 5U;
-  static constexpr std::uint32_t rooted = 1U << 6U;
+  static constexpr std::uint32_t rooted = 1U << 5U;
   /// Somebody may take the result.
-  static constexpr std::uint32_t owned = 1U << 7U;
-  static constexpr std::uint32_t has_result = 1U << 8U;
+  static constexpr std::uint32_t owned = 1U << 6U;
+  /// The task has ended and left the result to its owner.
+  static constexpr std::uint32_t handed_over = 1U << 7U;
   /// The memory is not a slab's.
-  static constexpr std::uint32_t large = 1U << 9U;
+  static constexpr std::uint32_t large = 1U << 8U;
   /// A branch of a fork.
-  static constexpr std::uint32_t forked = 1U << 10U;
+  static constexpr std::uint32_t forked = 1U << 9U;
   /// Some branch of this task waits or has waited.
-  static constexpr std::uint32_t has_branches = 1U << 11U;
-  static constexpr std::uint32_t reference = 1U << 12U;
+  static constexpr std::uint32_t has_branches = 1U << 10U;
+  static constexpr std::uint32_t reference = 1U << 11U;
 
   static constexpr std::uintptr_t ended = 1;
 
@@ -213,6 +231,10 @@ class ERGON_EXPORT task_root {
   [[nodiscard]] extras* extra() const noexcept;
   extras& make_extra();
   void drop_extra() noexcept;
+  void free_memory() noexcept;
+  static task_root& top_in_extras(std::uintptr_t word) noexcept;
+  void destroy_frame() noexcept;
+  void destroy_known_branch() noexcept;
   /// The exception of an ended frame: the bits of a `std::exception_ptr`, nought if it has none.
   [[nodiscard]] const std::atomic<std::uintptr_t>& failure_word() const noexcept { return is_root() ? second_ : third_; }
   [[nodiscard]] bool has_failure() const noexcept { return failure_word().load(std::memory_order_relaxed) != 0; }

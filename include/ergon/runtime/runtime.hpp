@@ -86,7 +86,7 @@ class ERGON_EXPORT runtime {
     auto state = detail::make_root<T>(*scheduler_, std::move(body), "block_on");
     launch(*state);
     wait_for(*state);
-    return detail::take_result(*state);
+    return state.take();
   }
 
   /// Queues an item; see `work`. From any thread. The item must run before the runtime ends: a task that waits for it sees to it.

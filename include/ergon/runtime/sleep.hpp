@@ -137,7 +137,7 @@ task<T> timeout(std::chrono::nanoseconds span, task<T> body) {
       throw error(errc::timed_out, detail::timeout_text(span));
     }
   }
-  co_return detail::take_result(state);
+  co_return detail::join_access::take(child);
 }
 
 }  // namespace ergon

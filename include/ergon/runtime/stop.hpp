@@ -90,7 +90,7 @@ task<T> with_stop(std::stop_token token, task<T> body) {
   if (state.stopped() && me.cancelled()) {
     co_await detail::stop_here{};
   }
-  co_return detail::take_result(state);
+  co_return detail::join_access::take(child);
 }
 
 /// Runs `body` as a task of its own that a cancel of the waiting task does not reach, for what must be finished or put in order.
@@ -103,7 +103,7 @@ task<T> shielded(task<T> body) {
   detail::join_operation join{state};
   join.ignore_cancel();
   co_await join;
-  co_return detail::take_result(state);
+  co_return detail::join_access::take(child);
 }
 
 }  // namespace ergon

@@ -26,6 +26,8 @@ class task;
 
 namespace detail {
 
+[[noreturn]] ERGON_EXPORT void refuse_empty_task();
+
 template <class T>
 class task_promise final : public promise_base {
  public:
@@ -41,6 +43,9 @@ class task_promise final : public promise_base {
     rethrow_failure();
     return value_.take();
   }
+  /// Of a frame that has ended with a value.
+  T take_value() { return value_.take(); }
+  void drop_value() noexcept { value_.drop(); }
   /// Ends the value's or the exception's life. Of a frame that has ended, once.
   void drop_result() noexcept {
     if (is_root() && stopped()) {
@@ -61,6 +66,7 @@ class task_promise<void> final : public promise_base {
   task<void> get_return_object() noexcept;
   void return_void() noexcept {}
   void take_result() { rethrow_failure(); }
+  void drop_value() noexcept {}
   void drop_result() noexcept {
     if (!is_root() || !stopped()) {
       drop_failure();
@@ -139,8 +145,8 @@ class [[nodiscard]] task {
     }
   }
   void check() const {
-    if (frame_ == nullptr) {
-      throw error(errc::invalid_argument, "an empty task cannot be started: it was awaited, spawned or moved from before");
+    if (frame_ == nullptr) [[unlikely]] {
+      detail::refuse_empty_task();
     }
   }
   std::coroutine_handle<promise_type> release() {

@@ -106,7 +106,7 @@ auto with_group(F body) -> std::invoke_result_t<F&, task_group&> {
   if constexpr (std::is_void_v<value>) {
     co_return;
   } else {
-    co_return detail::take_result(*main);
+    co_return main.take();
   }
 }
 
