@@ -61,7 +61,9 @@ class ergon_category final : public std::error_category {
       case errc::timed_out:
         return "the time given for it ran out";
       case errc::not_supported:
-        return "this broker cannot do that";
+        return "this broker or runtime cannot do that";
+      case errc::deadlock:
+        return "every task waits for what none of them will do";
     }
     return "unknown ergon error";
   }

@@ -171,7 +171,8 @@ void task_root::free_memory() noexcept {
 bool task_root::hand_over() noexcept {
   std::uint32_t seen = state_.load(std::memory_order_acquire);
   while ((seen & owned) != 0) {
-    if (state_.compare_exchange_weak(seen, seen + handed_over - reference, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (state_.compare_exchange_weak(seen, seen + handed_over - reference, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
       if (seen < 2 * reference) {
         free_memory();
       }

@@ -28,7 +28,11 @@ struct thread_waiter : detail::join_waiter {
 }  // namespace
 
 runtime::runtime(runtime_options options) : scheduler_(std::make_unique<detail::scheduler>(*this, std::move(options))) {}
+runtime::runtime(runtime_options options, std::uint64_t seed)
+    : scheduler_(std::make_unique<detail::scheduler>(*this, std::move(options), std::make_unique<detail::simulation>(seed))) {}
 runtime::~runtime() = default;
+
+const detail::simulation& runtime::simulated() const noexcept { return *scheduler_->simulated(); }
 
 std::size_t runtime::shutdown(std::chrono::nanoseconds deadline) {
   return scheduler_->shutdown(detail::time_after(ergon::clock::system().steady(), deadline));
@@ -63,7 +67,11 @@ void runtime::check_may_block() const {
   }
 }
 
-void runtime::wait_for(detail::task_root& root) const noexcept {
+void runtime::wait_for(detail::task_root& root) const {
+  if (scheduler_->simulated() != nullptr) {
+    scheduler_->wait_in_simulation(root);
+    return;
+  }
   thread_waiter waiter;
   if (root.set_joiner(waiter)) {
     while (waiter.word.load(std::memory_order_acquire) == 0) {

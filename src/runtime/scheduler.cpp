@@ -94,8 +94,15 @@ std::string function_text(const void* address) {
 
 scheduler& scheduler::by_number(std::uint16_t number) noexcept { return *runtimes[number].load(std::memory_order_relaxed); }
 
-scheduler::scheduler(runtime& front, runtime_options options)
-    : front_(front), clock_(options.clock != nullptr ? options.clock : &ergon::clock::system()) {
+scheduler::scheduler(runtime& front, runtime_options options, std::unique_ptr<simulation> simulated)
+    : front_(front),
+      simulation_(std::move(simulated)),
+      clock_(simulation_ != nullptr     ? &simulation_->clock
+             : options.clock != nullptr ? options.clock
+                                        : &ergon::clock::system()) {
+  if (simulation_ != nullptr) {
+    executor_ = std::make_shared<simulated_executor>(*this);
+  }
   unsigned const threads = options.threads != 0 ? options.threads : granted_cpus();
   if (threads > 1024) {
     throw error(errc::invalid_argument,
@@ -115,7 +122,7 @@ scheduler::scheduler(runtime& front, runtime_options options)
   number_ = enter(*this);
   try {
     for (auto& w : workers_) {
-      w->thread = std::thread([this, &self = *w] { work_until_stopped(self); });
+      w->thread = std::thread([this, &self = *w] { simulation_ != nullptr ? simulate(self) : work_until_stopped(self); });
       std::string const name = options.name.substr(0, 10) + '-' + std::to_string(w->index);
       ::pthread_setname_np(w->thread.native_handle(), name.c_str());
     }
@@ -243,6 +250,9 @@ std::size_t scheduler::choose_home(bool spread) noexcept {
 bool scheduler::is_worker(std::size_t index) const noexcept { return own_worker() == workers_[index].get(); }
 
 io_driver& scheduler::driver(std::size_t worker) {
+  if (simulation_ != nullptr) {
+    throw error(errc::not_supported, "a simulated runtime has no sockets: give what is tested a transport of its own");
+  }
   auto& place = workers_[worker]->driver;
   io_driver* found = place.load(std::memory_order_acquire);
   if (found == nullptr) {
@@ -765,18 +775,22 @@ bool scheduler::close_if_empty() noexcept {
   return empty;
 }
 
-void scheduler::stop_workers() noexcept {
-  stop_.store(true, std::memory_order_release);
+void scheduler::wake_all() noexcept {
   while (worker* const sleeper = take_idle()) {
     rouse(*sleeper);
   }
-  // A worker that enters the idle list from here on sees `stop_`: both pass through `idle_lock_`.
+  // A worker that enters the idle list from here on sees why it was to be woken: both pass through `idle_lock_`.
   {
     std::lock_guard const guard(idle_lock_);
   }
   while (worker* const sleeper = take_idle()) {
     rouse(*sleeper);
   }
+}
+
+void scheduler::stop_workers() noexcept {
+  stop_.store(true, std::memory_order_release);
+  wake_all();
   for (auto& w : workers_) {
     if (w->thread.joinable()) {
       w->thread.join();
@@ -813,6 +827,9 @@ void scheduler::settle() {
   if (is_own_thread()) {
     throw error(errc::invalid_argument, "runtime::settle was called on a thread of the same runtime, which is not idle then");
   }
+  if (simulation_ != nullptr) {
+    throw error(errc::not_supported, "a simulated runtime moves its clock itself: block_on is what it runs in");
+  }
   for (;;) {
     std::uint32_t const seen = settled_.load(std::memory_order_acquire);
     {
@@ -830,6 +847,9 @@ void scheduler::settle() {
 }
 
 void scheduler::set_blocking_executor(std::shared_ptr<blocking_executor> executor) {
+  if (simulation_ != nullptr) {
+    throw error(errc::not_supported, "a simulated runtime runs blocking calls itself: it takes no executor");
+  }
   std::lock_guard const guard(executor_mutex_);
   executor_.swap(executor);
 }

@@ -44,15 +44,17 @@
 #include <ergon/runtime/spin_lock.hpp>
 
 #include "runtime/child_deque.hpp"
+#include "runtime/futex.hpp"
 #include "runtime/io_driver.hpp"
 #include "runtime/run_queue.hpp"
+#include "runtime/simulation.hpp"
 #include "runtime/timer_store.hpp"
 
 namespace ergon::detail {
 
 class scheduler {
  public:
-  scheduler(runtime& front, runtime_options options);
+  scheduler(runtime& front, runtime_options options, std::unique_ptr<simulation> simulated = nullptr);
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
   ~scheduler();
@@ -85,6 +87,10 @@ class scheduler {
   bool remove_timer(timer& item) noexcept { return workers_[item.number()]->timers.remove(item); }
 
   [[nodiscard]] std::vector<task_info> tasks() const;
+
+  [[nodiscard]] const simulation* simulated() const noexcept { return simulation_.get(); }
+  /// Has a simulation go on until the root has ended. Throws `errc::deadlock`.
+  void wait_in_simulation(task_root& root);
 
   std::size_t shutdown(steady_time deadline);
   /// Waits until every worker is idle and nothing is ready.
@@ -143,6 +149,10 @@ class scheduler {
 
   [[nodiscard]] worker* own_worker() const noexcept;
   void work_until_stopped(worker& self) noexcept;
+  void simulate(worker& self) noexcept;
+  [[nodiscard]] bool may_simulate() const noexcept;
+  void stand_still(worker& self) noexcept;
+  void wake_all() noexcept;
   ready_item next(worker& self) noexcept;
   ready_item steal(worker& self) noexcept;
   void park(worker& self) noexcept;
@@ -181,6 +191,7 @@ class scheduler {
   void stop_workers() noexcept;
 
   runtime& front_;
+  std::unique_ptr<simulation> simulation_;
   ergon::clock* clock_;
   std::uint16_t number_ = 0;
   std::vector<std::unique_ptr<worker>> workers_;

@@ -57,8 +57,10 @@ enum class errc {
   cancelled,
   /// The time given for the operation ran out.
   timed_out,
-  /// This broker cannot do that.
+  /// This broker, or this kind of runtime, cannot do that.
   not_supported,
+  /// Every task waits for what none of them will do any more; a simulation sees that.
+  deadlock,
 };
 
 ERGON_EXPORT const std::error_category& error_category() noexcept;

@@ -108,8 +108,7 @@ class ERGON_EXPORT fork_base {
 template <class... T>
 class fork_awaiter final : public fork_base {
  public:
-  explicit fork_awaiter(std::coroutine_handle<task_promise<T>>... frames) noexcept
-      : branches_{&frames.promise()...} {
+  explicit fork_awaiter(std::coroutine_handle<task_promise<T>>... frames) noexcept : branches_{&frames.promise()...} {
     set_branches(branches_.data(), sizeof...(T));
   }
   ~fork_awaiter() {

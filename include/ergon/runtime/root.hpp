@@ -120,7 +120,8 @@ class ERGON_EXPORT task_root {
   std::coroutine_handle<> end_branch() noexcept;
   /// Destroys the frame of a branch that has ended or never began.
   void destroy_branch() noexcept {
-    if (state_.load(std::memory_order_relaxed) == (rooted | forked) && (third_.load(std::memory_order_relaxed) & tag) == is_top) [[likely]] {
+    if (state_.load(std::memory_order_relaxed) == (rooted | forked) && (third_.load(std::memory_order_relaxed) & tag) == is_top)
+        [[likely]] {
       state_.store(0, std::memory_order_relaxed);
       destroy_frame();
     } else {
@@ -143,9 +144,7 @@ class ERGON_EXPORT task_root {
   /// keeps both, and drops them.
   [[nodiscard]] bool hand_over() noexcept;
   /// The owner of a result that was not taken goes. True: it was handed over, and the owner drops it.
-  [[nodiscard]] bool disown() noexcept {
-    return (state_.fetch_and(~owned, std::memory_order_acq_rel) & handed_over) != 0;
-  }
+  [[nodiscard]] bool disown() noexcept { return (state_.fetch_and(~owned, std::memory_order_acq_rel) & handed_over) != 0; }
 
   // ── any frame's
 

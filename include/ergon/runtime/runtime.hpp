@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -32,7 +33,8 @@ namespace ergon {
 class blocking_executor;
 namespace detail {
 class scheduler;
-}
+class simulation;
+}  // namespace detail
 
 struct runtime_options {
   /// Worker threads, at most 1024; 0 means as many as the process is granted CPUs (affinity and cgroup quota).
@@ -102,10 +104,12 @@ class ERGON_EXPORT runtime {
   [[nodiscard]] std::vector<task_info> tasks() const;
 
   /// Waits until every worker is idle with nothing queued: each live task waits for a timer that is not due or for something
-  /// outside. For tests that move a manual clock. Throws `errc::invalid_argument` on one of its own threads.
+  /// outside. For tests that move a manual clock. Throws `errc::invalid_argument` on one of its own threads, `errc::not_supported` in a
+  /// simulation, which moves its clock itself.
   void settle() const;
 
-  /// Where `blocking` runs its calls. Safe while tasks run; calls under way keep the executor that they started on.
+  /// Where `blocking` runs its calls. Safe while tasks run; calls under way keep the executor that they started on. Throws
+  /// `errc::not_supported` in a simulation, which runs them itself.
   void set_blocking_executor(std::shared_ptr<blocking_executor> executor);
   /// Null until one was set.
   [[nodiscard]] std::shared_ptr<blocking_executor> blocking() const;
@@ -115,10 +119,15 @@ class ERGON_EXPORT runtime {
   /// The runtime whose worker the calling thread is, else null.
   [[nodiscard]] static runtime* current() noexcept;
 
+ protected:
+  /// A simulation.
+  runtime(runtime_options options, std::uint64_t seed);
+  [[nodiscard]] const detail::simulation& simulated() const noexcept;
+
  private:
   void launch(detail::task_root& root);
   void check_may_block() const;
-  void wait_for(detail::task_root& root) const noexcept;
+  void wait_for(detail::task_root& root) const;
 
   std::unique_ptr<detail::scheduler> scheduler_;
 };
