@@ -42,14 +42,25 @@ fork_base::waiting_forks& fork_base::shard_of(task_root& top) noexcept {
 std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   waiter_ = &waiter;
   left_.store(count_, std::memory_order_relaxed);
-  task_root& top = waiter.root()->top();
+  task_root& parent = *waiter.root();
+  task_root& top = parent.top();
   promise_base& first = *branches_[0];
+  if (parent.has_own_locals()) [[unlikely]] {
+    for (std::size_t i = 0; i < count_; ++i) {
+      branches_[i]->become_branch(*this, top);
+      branches_[i]->inherit_locals(parent);
+    }
+  }
   for (std::size_t i = count_ - 1; i > 0; --i) {
-    branches_[i]->become_branch(*this, top);
+    if (!branches_[i]->is_branch()) [[likely]] {
+      branches_[i]->become_branch(*this, top);
+    }
     scheduler::push_branch(*branches_[i]);
   }
   // From here on nothing but the first branch, which has not begun, keeps the waiting frame where it is.
-  first.become_branch(*this, top);
+  if (!first.is_branch()) [[likely]] {
+    first.become_branch(*this, top);
+  }
   if (top.cancelled()) [[unlikely]] {
     scheduler::push_branch(first);
     return std::noop_coroutine();

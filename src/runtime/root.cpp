@@ -13,6 +13,7 @@
 #include <ergon/runtime/fork_join.hpp>
 #include <ergon/runtime/join_handle.hpp>
 #include <ergon/runtime/operation.hpp>
+#include <ergon/runtime/task_local.hpp>
 
 #include "runtime/frame_memory.hpp"
 #include "runtime/scheduler.hpp"
@@ -61,6 +62,9 @@ void resume_chain(promise_base& leaf) noexcept { resume_chain(leaf, *leaf.root()
 
 void resume_chain(promise_base& leaf, task_root& root) noexcept {
   this_turn.running = &root;
+  this_turn.name.store(root.name_number(), std::memory_order_relaxed);
+  // The first word of a frame is its resume function.
+  this_turn.function.store(*static_cast<const void* const*>(leaf.handle().address()), std::memory_order_relaxed);
   leaf.handle().resume();
   while (transferred) [[unlikely]] {
     std::exchange(transferred, {}).resume();
@@ -129,20 +133,50 @@ promise_base& promise_of(task_root& root) noexcept { return static_cast<promise_
 
 // What few tasks need.
 struct task_root::extras {
-  ~extras() { delete stop.load(std::memory_order_relaxed); }
+  ~extras() {
+    delete stop.load(std::memory_order_relaxed);
+    local_binding::release(locals);
+  }
 
   // Made on first use.
   std::atomic<std::stop_source*> stop{nullptr};
   std::uintptr_t group_index = 0;
   // Of a branch.
   task_root* top = nullptr;
+  // The task's own; a reference.
+  local_binding* locals = nullptr;
 };
 
 std::string_view task_root::name() const noexcept { return names[name_]; }
+std::string_view task_root::name_of(std::uint16_t number) noexcept { return names[number]; }
 scheduler& task_root::home() const noexcept { return scheduler::by_number(home_); }
 void task_root::schedule(work& item) noexcept { home().push(item); }
 
-void task_root::become_root(scheduler& home, std::string_view name) noexcept {
+local_binding* task_root::locals() const noexcept {
+  extras* const mine = extra();
+  if (mine != nullptr && mine->locals != nullptr) {
+    return mine->locals;
+  }
+  return is_branch() ? top().locals() : nullptr;
+}
+
+void task_root::set_locals(local_binding* to) {
+  if (extras* const mine = to == nullptr ? extra() : &make_extra()) {
+    mine->locals = to;
+  }
+}
+
+void task_root::inherit_locals(const task_root& from) {
+  if (local_binding* const theirs = from.locals()) {
+    set_locals(theirs);
+    theirs->retain();
+  }
+}
+
+void task_root::become_root(scheduler& home, std::string_view name) {
+  if (this_turn.running != nullptr) {
+    inherit_locals(*this_turn.running);
+  }
   name_ = number_of(name);
   home_ = home.number();
   second_.store(0, std::memory_order_relaxed);
@@ -425,13 +459,11 @@ void stop_here::run() noexcept { task_root::unwind(*leaf_); }
 
 }  // namespace detail
 
-detail::promise_base& operation::leaf() const noexcept {
-  return *reinterpret_cast<detail::promise_base*>(bits_ >> address_shift);
-}
+detail::promise_base& operation::leaf() const noexcept { return *static_cast<detail::promise_base*>(place()); }
 detail::task_root& operation::root() const noexcept { return *leaf().root(); }
 
 std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
-  bits_ = (bits_ & ((1U << address_shift) - 1)) | reinterpret_cast<std::uintptr_t>(&leaf) << address_shift;
+  set_place(&leaf);
   detail::task_root& root = *leaf.root();
   bool stop = false;
   switch (bits_ & on_cancel) {

@@ -1,7 +1,12 @@
 // The public face of the scheduler.
 #include <ergon/runtime/runtime.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <ergon/runtime/blocking.hpp>
 
@@ -43,6 +48,34 @@ ergon::clock& runtime::clock() const noexcept { return scheduler_->clock(); }
 unsigned runtime::threads() const noexcept { return scheduler_->threads(); }
 std::size_t runtime::live_tasks() const noexcept { return scheduler_->live_tasks(); }
 std::vector<task_info> runtime::tasks() const { return scheduler_->tasks(); }
+std::string runtime::describe_tasks() const {
+  std::map<std::string, std::size_t> counts;
+  std::vector<task_info> const all = tasks();
+  for (const task_info& t : all) {
+    std::string line = t.name.empty() ? "(no name)" : t.name;
+    line += t.waits_in.empty() ? ": runs, is ready, or waits for what cannot be cancelled" : ": waits in " + t.waits_in;
+    if (!t.function.empty()) {
+      line += " at " + t.function;
+    }
+    if (t.cancelled) {
+      line += ", cancelled";
+    }
+    ++counts[std::move(line)];
+  }
+  std::vector<std::pair<std::size_t, std::string>> kinds;
+  for (auto const& [text, count] : counts) {
+    kinds.emplace_back(count, text);
+  }
+  std::ranges::sort(kinds,
+                    [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  std::string text = std::to_string(all.size()) + (all.size() == 1 ? " task\n" : " tasks\n");
+  for (auto const& [count, kind] : kinds) {
+    std::string number = std::to_string(count);
+    number.insert(0, number.size() < 9 ? 9 - number.size() : 0, ' ');
+    text += number + "  " + kind + "\n";
+  }
+  return text;
+}
 void runtime::settle() const { scheduler_->settle(); }
 
 void runtime::set_blocking_executor(std::shared_ptr<blocking_executor> executor) {

@@ -349,5 +349,48 @@ TEST(RuntimeTest, SurvivesQuickCreationAndDestruction) {
   }
 }
 
+TEST(RuntimeTest, TheWatchdogNamesATaskThatKeepsItsWorker) {
+  std::atomic<int> reports{0};
+  stall_info seen;
+  runtime rt{{.threads = 2, .stall_limit = 2ms, .on_stall = [&](const stall_info& s) {
+                seen = s;
+                reports.fetch_add(1);
+              }}};
+  rt.block_on([]() -> task<void> { co_await sleep_for(10ms); }());
+  EXPECT_EQ(reports, 0);
+  auto hog = rt.spawn(
+      [](std::atomic<int>& reports) -> task<void> {
+        while (reports == 0) {
+          std::this_thread::yield();
+        }
+        co_return;
+      }(reports),
+      "hog");
+  rt.block_on([](join_handle<> h) -> task<void> { co_await h; }(std::move(hog)));
+  EXPECT_EQ(reports, 1);
+  EXPECT_EQ(seen.name, "hog");
+  EXPECT_FALSE(seen.function.empty());
+  EXPECT_LT(seen.worker, 2U);
+  EXPECT_GE(seen.lasts, 2ms);
+}
+
+TEST(RuntimeTest, RefusesANegativeStallLimit) { EXPECT_THROW((runtime{{.threads = 1, .stall_limit = -1ms}}), error); }
+
+TEST(RuntimeTest, DescribesItsTasksAsATable) {
+  event never;
+  runtime rt{{.threads = 1}};
+  std::vector<join_handle<>> handles;
+  for (int i = 0; i < 3; ++i) {
+    handles.push_back(rt.spawn(wait_on(never), "waiter"));
+  }
+  auto sleeper = rt.spawn([]() -> task<void> { co_await sleep_for(1h); }(), "sleeper");
+  rt.settle();
+  std::string const text = rt.describe_tasks();
+  EXPECT_EQ(text.substr(0, text.find('\n')), "4 tasks");
+  EXPECT_NE(text.find("        3  waiter: waits in event::wait_operation"), std::string::npos) << text;
+  EXPECT_NE(text.find("        1  sleeper: waits in sleep_operation"), std::string::npos) << text;
+  EXPECT_LT(text.find("waiter"), text.find("sleeper"));
+}
+
 }  // namespace
 }  // namespace ergon

@@ -75,6 +75,9 @@ std::string type_text(const std::type_info& type) {
 }
 
 std::string function_text(const void* address) {
+  if (address == nullptr) {
+    return {};
+  }
   Dl_info at{};
   if (::dladdr(address, &at) == 0 || at.dli_fname == nullptr) {
     return {};
@@ -126,11 +129,43 @@ scheduler::scheduler(runtime& front, runtime_options options, std::unique_ptr<si
       std::string const name = options.name.substr(0, 10) + '-' + std::to_string(w->index);
       ::pthread_setname_np(w->thread.native_handle(), name.c_str());
     }
+    start_watchdog(options);
   } catch (...) {
     stop_workers();
     runtimes[number_].store(nullptr, std::memory_order_release);
     throw;
   }
+}
+
+void scheduler::start_watchdog(const runtime_options& options) {
+  if (options.stall_limit < std::chrono::nanoseconds::zero()) {
+    throw error(errc::invalid_argument, "runtime_options.stall_limit is " + std::to_string(options.stall_limit.count()) +
+                                            " ns, and must not be negative (0: nobody looks)");
+  }
+  if (options.stall_limit == std::chrono::nanoseconds::zero()) {
+    return;
+  }
+  auto report = options.on_stall;
+  if (!report) {
+    report = [](const stall_info& s) {
+      std::fprintf(stderr, "ergon: task '%s' (%s) keeps worker %u, for %.3f s by now\n", s.name.c_str(), s.function.c_str(),
+                   s.worker, static_cast<double>(s.lasts.count()) / 1e9);
+    };
+  }
+  watchdog_ = std::make_unique<watchdog>(
+      options.stall_limit, std::move(report), threads(),
+      [this](unsigned i) -> std::uint64_t {
+        worker const& w = *workers_[i];
+        return w.busy.load(std::memory_order_relaxed) ? std::uint64_t{w.turns.load(std::memory_order_relaxed)} << 1U | 1U : 0;
+      },
+      [this](unsigned i) {
+        stall_info found;
+        if (const turn* const at = workers_[i]->at.load(std::memory_order_acquire)) {
+          found.name = task_root::name_of(at->name.load(std::memory_order_relaxed));
+          found.function = function_text(at->function.load(std::memory_order_relaxed));
+        }
+        return found;
+      });
 }
 
 scheduler::~scheduler() {
@@ -399,6 +434,8 @@ bool scheduler::anything_queued() noexcept {
 
 void scheduler::work_until_stopped(worker& self) noexcept {
   this_turn.worker = &self;
+  self.at.store(&this_turn, std::memory_order_release);
+  self.busy.store(true, std::memory_order_relaxed);
   for (unsigned round = 0;; ++round) {
     if (round % look_interval == 0) {
       look_around(self, round / look_interval);
@@ -465,6 +502,7 @@ void scheduler::look_around(worker& self, unsigned look) noexcept {
 
 // The worker's own queue was empty. Nothing: the runtime stops and nothing is left.
 ready_item scheduler::next(worker& self) noexcept {
+  self.busy.store(false, std::memory_order_relaxed);
   for (;;) {
     bool const more = fire_all_due();
     if (io_driver* const sockets = self.driver.load(std::memory_order_acquire); sockets != nullptr && sockets->waits()) {
@@ -475,6 +513,7 @@ ready_item scheduler::next(worker& self) noexcept {
       item = self.watches ? steal_stuck(self) : steal(self);
     }
     if (item) {
+      self.busy.store(true, std::memory_order_relaxed);
       end_watch(self);
       if (std::exchange(self.kept_time, false) && earliest_hint() != steady_time::max()) {
         // What it found may take long: an idle worker takes the watch over.
@@ -631,7 +670,15 @@ steady_time scheduler::earliest_hint() const noexcept {
 void scheduler::add_timer(timer& item, steady_time due) noexcept {
   worker* const self = own_worker();
   worker& keeper = self != nullptr ? *self : *workers_[turn_.fetch_add(1, std::memory_order_relaxed) % workers_.size()];
-  if (keeper.timers.insert(item, due) && idle_count_.load(std::memory_order_relaxed) != 0 && !clock_->is_manual()) {
+  if (!keeper.timers.insert(item, due) || idle_count_.load(std::memory_order_relaxed) == 0) {
+    return;
+  }
+  if (clock_->is_manual()) {
+    // Its mover fires what is due; what is due already waits for no move.
+    if (due <= clock_->steady()) {
+      wake_one();
+    }
+  } else {
     // Somebody idle must watch for it: this worker may be busy when it is due. Under the lock: whoever gives the watch up at this moment
     // sees the timer, or is seen.
     worker* chosen = nullptr;
@@ -789,6 +836,8 @@ void scheduler::wake_all() noexcept {
 }
 
 void scheduler::stop_workers() noexcept {
+  // It reads what lies in the threads.
+  watchdog_.reset();
   stop_.store(true, std::memory_order_release);
   wake_all();
   for (auto& w : workers_) {

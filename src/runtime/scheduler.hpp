@@ -49,6 +49,8 @@
 #include "runtime/run_queue.hpp"
 #include "runtime/simulation.hpp"
 #include "runtime/timer_store.hpp"
+#include "runtime/turn.hpp"
+#include "runtime/watchdog.hpp"
 
 namespace ergon::detail {
 
@@ -58,6 +60,8 @@ class scheduler {
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
   ~scheduler();
+
+  [[nodiscard]] static scheduler& of(runtime& front) noexcept { return *front.scheduler_; }
 
   /// From any thread.
   void push(work& item) noexcept { push(ready_item{item}); }
@@ -138,8 +142,10 @@ class scheduler {
     bool kept_watch = false;
     /// Written under `idle_lock_`; read by the worker itself at any time.
     std::atomic<bool> watches{false};
-    // Items begun. Only the worker writes it.
+    // Items begun. Only the worker writes it, as the next two.
     std::atomic<std::uint32_t> turns{0};
+    std::atomic<bool> busy{false};
+    std::atomic<const turn*> at{nullptr};
     // The watcher's own: `turns` of this worker at the last look.
     std::uint32_t turns_seen = 0;
     std::thread thread;
@@ -185,6 +191,7 @@ class scheduler {
   void wake_one() noexcept;
   [[nodiscard]] bool anything_queued() noexcept;
 
+  void start_watchdog(const runtime_options& options);
   void count_started() noexcept;
   void cancel_all() noexcept;
   [[nodiscard]] bool close_if_empty() noexcept;
@@ -227,6 +234,8 @@ class scheduler {
 
   mutable std::mutex executor_mutex_;
   std::shared_ptr<blocking_executor> executor_;
+
+  std::unique_ptr<watchdog> watchdog_;
 
   // Last: once it is gone no mover of a manual clock calls in.
   std::shared_ptr<void> clock_listener_;

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,9 +35,15 @@ struct signal_subscription {
   // At most one of each number, so the capacity is reserved at the start.
   std::vector<int> pending;
   wait_list waiters;
+  /// Called instead, under the hub's mutex.
+  std::function<void(int)> call;
 
   void deliver(int signal) noexcept {
     if (std::find(signals.begin(), signals.end(), signal) == signals.end()) {
+      return;
+    }
+    if (call) {
+      call(signal);
       return;
     }
     signal_set::wait_operation* served = nullptr;
@@ -153,49 +160,58 @@ struct hub {
   }
 };
 
-}  // namespace
-
-signal_set::signal_set(std::initializer_list<int> signals) : subscription_(std::make_unique<detail::signal_subscription>()) {
-  auto& mine = *subscription_;
+std::unique_ptr<detail::signal_subscription> subscribe(std::initializer_list<int> signals, std::function<void(int)> call) {
+  auto mine = std::make_unique<detail::signal_subscription>();
+  mine->call = std::move(call);
   for (int const s : signals) {
     if (s <= 0 || s >= static_cast<int>(signal_numbers)) {
       throw error(errc::invalid_argument,
                   "signal " + std::to_string(s) + " is no signal: numbers go from 1 to " + std::to_string(signal_numbers - 1));
     }
-    if (std::find(mine.signals.begin(), mine.signals.end(), s) == mine.signals.end()) {
-      mine.signals.push_back(s);
+    if (std::find(mine->signals.begin(), mine->signals.end(), s) == mine->signals.end()) {
+      mine->signals.push_back(s);
     }
   }
-  mine.pending.reserve(mine.signals.size());
+  mine->pending.reserve(mine->signals.size());
   hub& all = hub::instance();
   std::lock_guard const guard(all.mutex);
   all.start();
   all.subscriptions.reserve(all.subscriptions.size() + 1);
   std::size_t added = 0;
   try {
-    for (; added < mine.signals.size(); ++added) {
-      all.add_listener(mine.signals[added]);
+    for (; added < mine->signals.size(); ++added) {
+      all.add_listener(mine->signals[added]);
     }
   } catch (...) {
     while (added > 0) {
-      all.remove_listener(mine.signals[--added]);
+      all.remove_listener(mine->signals[--added]);
     }
     throw;
   }
-  all.subscriptions.push_back(&mine);
+  all.subscriptions.push_back(mine.get());
+  return mine;
 }
 
-signal_set::~signal_set() {
+void unsubscribe(detail::signal_subscription& gone) noexcept {
   hub& all = hub::instance();
   std::lock_guard const guard(all.mutex);
-  if (!subscription_->waiters.empty()) {
+  if (!gone.waiters.empty()) {
     detail::fatal("ergon: a signal_set was destroyed while tasks wait for it");
   }
-  for (int const s : subscription_->signals) {
+  for (int const s : gone.signals) {
     all.remove_listener(s);
   }
-  std::erase(all.subscriptions, subscription_.get());
+  std::erase(all.subscriptions, &gone);
 }
+
+}  // namespace
+
+signal_set::signal_set(std::initializer_list<int> signals) : subscription_(subscribe(signals, {})) {}
+signal_set::~signal_set() { unsubscribe(*subscription_); }
+
+signal_callback::signal_callback(std::initializer_list<int> signals, std::function<void(int)> call)
+    : subscription_(subscribe(signals, std::move(call))) {}
+signal_callback::~signal_callback() { unsubscribe(*subscription_); }
 
 bool signal_set::wait_operation::arm() noexcept {
   std::lock_guard const guard(subscription_->lock);

@@ -74,5 +74,27 @@ TEST(SignalsTest, RefusesWhatCannotBeCaught) {
   EXPECT_EQ(now.sa_handler, SIG_DFL);
 }
 
+TEST(SignalsTest, CallsAFunctionThoughEveryWorkerHangs) {
+  std::atomic<bool> told{false};
+  std::string text;
+  runtime rt{{.threads = 1}};
+  signal_callback const on_usr2{{SIGUSR2}, [&](int signal) {
+                                  EXPECT_EQ(signal, SIGUSR2);
+                                  text = rt.describe_tasks();
+                                  told = true;
+                                }};
+  auto hangs = rt.spawn(
+      [](std::atomic<bool>& told) -> task<void> {
+        ::kill(::getpid(), SIGUSR2);
+        while (!told) {
+          std::this_thread::yield();
+        }
+        co_return;
+      }(told),
+      "hangs");
+  rt.block_on([](join_handle<> h) -> task<void> { co_await h; }(std::move(hangs)));
+  EXPECT_NE(text.find("1  hangs: runs, is ready"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace ergon

@@ -188,9 +188,9 @@ TEST(SimRuntimeTest, SaysWhatEveryTaskWaitsForWhenNothingCanGoOn) {
     FAIL();
   } catch (const error& e) {
     EXPECT_EQ(e.reason(), errc::deadlock);
-    EXPECT_THAT(e.what(), HasSubstr("2 tasks wait:"));
-    EXPECT_THAT(e.what(), HasSubstr("the other in event::wait_operation"));
-    EXPECT_THAT(e.what(), HasSubstr("block_on in "));
+    EXPECT_THAT(e.what(), HasSubstr("there are 2 tasks"));
+    EXPECT_THAT(e.what(), HasSubstr("the other: waits in event::wait_operation"));
+    EXPECT_THAT(e.what(), HasSubstr("block_on: waits in "));
   }
   // It is of use afterwards.
   EXPECT_EQ(sim.block_on([]() -> task<int> { co_return 5; }()), 5);

@@ -20,26 +20,6 @@ bool simulated_executor::execute(work& item) noexcept {
   return true;
 }
 
-namespace {
-
-// What everybody waits for, a line for each kind of wait.
-std::string describe(const std::vector<task_info>& tasks) {
-  std::string text = "the simulation stands still: nothing is ready and no timer is set, and " + std::to_string(tasks.size()) +
-                     (tasks.size() == 1 ? " task waits:" : " tasks wait:");
-  constexpr std::size_t most = 20;
-  for (std::size_t i = 0; i < tasks.size() && i < most; ++i) {
-    text += "\n  " + (tasks[i].name.empty() ? std::string{"(no name)"} : tasks[i].name) + " in " +
-            (tasks[i].waits_in.empty() ? "something that cannot be cancelled" : tasks[i].waits_in) +
-            (tasks[i].function.empty() ? "" : " at " + tasks[i].function);
-  }
-  if (tasks.size() > most) {
-    text += "\n  and " + std::to_string(tasks.size() - most) + " more";
-  }
-  return text;
-}
-
-}  // namespace
-
 void scheduler::simulate(worker& self) noexcept {
   simulation& sim = *simulation_;
   this_turn.worker = &self;
@@ -74,11 +54,11 @@ void scheduler::simulate(worker& self) noexcept {
     if (closing_.load(std::memory_order_acquire)) {
       stand_still(self);
     } else if (sim.standstill.empty()) {
-      sim.standstill = describe(tasks());
+      sim.standstill = "the simulation stands still: nothing is ready and no timer is set; there are " + front_.describe_tasks();
       cancel_all();
     } else {
       // Somebody does not let himself be cancelled, and no one else is there to end it.
-      fatal((sim.standstill + "\nand not all of them could be cancelled").c_str());
+      fatal((sim.standstill + "and not all of them could be cancelled").c_str());
     }
   }
 }

@@ -168,12 +168,12 @@ struct join_access {
   }
 };
 
-/// Makes a root of `body`; the caller launches it.
+/// Makes a root of `body`; the caller launches it. Throws `errc::invalid_argument` for an empty task, `std::bad_alloc`.
 template <class T>
 result_owner<T> make_root(scheduler& home, task<T> body, std::string_view name) {
-  task_promise<T>& root = task_access::release(std::move(body)).promise();
-  root.become_root(home, name);
-  return result_owner<T>{&root};
+  task_access::check(body);
+  task_access::promise(body).become_root(home, name);
+  return result_owner<T>{&task_access::release(std::move(body)).promise()};
 }
 
 /// Starts a root that some frame of `owner` waits for on every way out: it is in no list, whoever waits passes a cancel on.

@@ -73,6 +73,11 @@ class ERGON_EXPORT operation : public work {
   [[nodiscard]] bool has(mark which) const noexcept { return (bits_ & static_cast<std::uint64_t>(which)) != 0; }
   void set_number(std::uint64_t number) noexcept { bits_ = (bits_ & ~number_mask) | number << number_shift; }
   [[nodiscard]] std::size_t number() const noexcept { return (bits_ & number_mask) >> number_shift; }
+  /// For what no frame waits in: an address that is kept in the frame's place.
+  void set_place(void* at) noexcept {
+    bits_ = (bits_ & ((1U << address_shift) - 1)) | reinterpret_cast<std::uintptr_t>(at) << address_shift;
+  }
+  [[nodiscard]] void* place() const noexcept { return reinterpret_cast<void*>(bits_ >> address_shift); }
 
  private:
   friend class detail::task_root;

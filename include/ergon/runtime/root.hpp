@@ -44,6 +44,7 @@ class scheduler;
 class task_root;
 class promise_base;
 class fork_base;
+class local_binding;
 
 /// Prints the text and ends the process: for misuse that cannot be reported to anyone.
 [[noreturn]] ERGON_EXPORT void fatal(const char* text) noexcept;
@@ -76,6 +77,8 @@ class ERGON_EXPORT task_root {
   /// Valid once done: true if it took the stopped path.
   [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
   [[nodiscard]] std::string_view name() const noexcept;
+  [[nodiscard]] std::uint16_t name_number() const noexcept { return name_; }
+  [[nodiscard]] static std::string_view name_of(std::uint16_t number) noexcept;
   [[nodiscard]] scheduler& home() const noexcept;
 
   /// What it waits in and the resume function of the frame that does; nothing of both while it does not wait.
@@ -92,6 +95,17 @@ class ERGON_EXPORT task_root {
   /// Requested when the task is cancelled; made on first use.
   [[nodiscard]] std::stop_token stop_token();
 
+  /// The values that are set for the task (task_local.hpp). Its own thread, or while it waits for who asks.
+  [[nodiscard]] local_binding* locals() const noexcept;
+  /// `to` belongs to who sets it. Throws `std::bad_alloc`.
+  void set_locals(local_binding* to);
+  /// Of a root that has not begun. Throws `std::bad_alloc`.
+  void inherit_locals(const task_root& from);
+  /// True for a branch that has values of its own.
+  [[nodiscard]] bool has_own_locals() const noexcept {
+    return is_branch() && (third_.load(std::memory_order_relaxed) & tag) == is_extras;
+  }
+
   /// False: done already, nobody will be told.
   bool set_joiner(join_waiter& waiter) noexcept;
   /// False: the waiter is being told.
@@ -103,7 +117,8 @@ class ERGON_EXPORT task_root {
   [[nodiscard]] bool take_unwound() noexcept;
 
   /// Makes it a root with two references: the task's own, and that of the owner of its result.
-  void become_root(scheduler& home, std::string_view name) noexcept;
+  /// Throws `std::bad_alloc`, and then it is none.
+  void become_root(scheduler& home, std::string_view name);
   /// Makes it a branch of `fork`, which stands in some frame of the task `top`. Of a frame that has not begun.
   void become_branch(fork_base& fork, task_root& top) noexcept {
     name_ = top.name_;

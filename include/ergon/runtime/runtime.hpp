@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,18 @@ class scheduler;
 class simulation;
 }  // namespace detail
 
+/// A task that keeps its worker, as a runtime's watchdog reports it.
+struct stall_info {
+  /// Which of the runtime's workers.
+  unsigned worker = 0;
+  /// What the task was spawned as; empty if nobody named it.
+  std::string name;
+  /// The coroutine that was resumed last, as in `task_info`.
+  std::string function;
+  /// So long by now.
+  std::chrono::nanoseconds lasts{0};
+};
+
 struct runtime_options {
   /// Worker threads, at most 1024; 0 means as many as the process is granted CPUs (affinity and cgroup quota).
   unsigned threads = 0;
@@ -44,6 +57,11 @@ struct runtime_options {
   /// What timers go by; the machine's clock unless given. It must outlive the runtime. With a manual clock the runtime never
   /// waits for time to pass: timers fire, in order of time, when somebody moves the clock.
   ergon::clock* clock = nullptr;
+  /// How long (machine time) a task may keep its worker before that is reported, by a thread that looks four times as often and makes the
+  /// report; 0: nobody looks.
+  std::chrono::nanoseconds stall_limit{0};
+  /// What is done with a report, once for each time that a worker is kept; a line on standard error unless given. It must not throw.
+  std::function<void(const stall_info&)> on_stall = {};
 };
 
 /// A living task, as `runtime::tasks` sees it.
@@ -102,6 +120,8 @@ class ERGON_EXPORT runtime {
   /// Every living task of this runtime and what it waits for, in no order. From any thread, also while a task hangs or blocks its
   /// worker. A snapshot: tasks go on meanwhile. It looks at every task of the process, about a tenth of a second for a million.
   [[nodiscard]] std::vector<task_info> tasks() const;
+  /// The same as text for people, a line for each kind of task and wait with how many there are, the most first.
+  [[nodiscard]] std::string describe_tasks() const;
 
   /// Waits until every worker is idle with nothing queued: each live task waits for a timer that is not due or for something
   /// outside. For tests that move a manual clock. Throws `errc::invalid_argument` on one of its own threads, `errc::not_supported` in a
@@ -125,6 +145,7 @@ class ERGON_EXPORT runtime {
   [[nodiscard]] const detail::simulation& simulated() const noexcept;
 
  private:
+  friend class detail::scheduler;
   void launch(detail::task_root& root);
   void check_may_block() const;
   void wait_for(detail::task_root& root) const;

@@ -13,6 +13,7 @@
 // ergon's handlers are installed and nobody listens: `exec`, which resets them, or reset them there.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 
@@ -52,6 +53,26 @@ class ERGON_EXPORT signal_set {
   /// The number of the next signal, of those that came since the set was made, oldest first; the same number is kept at most once
   /// while nobody waits, as the kernel does. Cancellable. One of several waiters gets it.
   [[nodiscard]] wait_operation wait() noexcept { return wait_operation{*subscription_}; }
+
+ private:
+  std::unique_ptr<detail::signal_subscription> subscription_;
+};
+
+/// Calls a function for signals, on the thread behind the handler: for what must work while every worker hangs, such as telling what the tasks
+/// wait for:
+///
+///   ergon::signal_callback on_usr1{{SIGUSR1}, [&rt](int) { std::fputs(rt.describe_tasks().c_str(), stderr); }};
+///
+/// Signals that come while the function runs are kept, one of each number. The function may block, and then other signals wait; it must not
+/// throw, nor make or destroy a `signal_callback` or a `signal_set`.
+class ERGON_EXPORT signal_callback {
+ public:
+  /// Throws as `signal_set` does.
+  signal_callback(std::initializer_list<int> signals, std::function<void(int)> call);
+  signal_callback(const signal_callback&) = delete;
+  signal_callback& operator=(const signal_callback&) = delete;
+  /// Waits for a call under way.
+  ~signal_callback();
 
  private:
   std::unique_ptr<detail::signal_subscription> subscription_;

@@ -34,6 +34,8 @@ class ERGON_EXPORT timer : public operation {
  protected:
   explicit timer(std::int64_t when = 0) noexcept : due(when) {}
   ~timer() = default;
+  /// It stands in a store. Of one that nobody else touches.
+  [[nodiscard]] bool is_set() const noexcept { return previous != nullptr; }
 
   /// Nanoseconds of the runtime's clock, once it stands in a store.
   std::int64_t due;

@@ -173,6 +173,11 @@ struct task_access {
   static std::coroutine_handle<task_promise<T>> release(task<T>&& from) {
     return from.release();
   }
+  /// Of one that is not empty.
+  template <class T>
+  static task_promise<T>& promise(const task<T>& of) noexcept {
+    return of.frame_.promise();
+  }
   /// Throws `errc::invalid_argument` if it is empty.
   template <class T>
   static void check(const task<T>& body) {
