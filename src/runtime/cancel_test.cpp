@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <ergon/runtime/channel.hpp>
 #include <ergon/runtime/completion.hpp>
 #include <ergon/runtime/event.hpp>
+#include <ergon/runtime/latch.hpp>
 #include <ergon/runtime/mutex.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/runtime.hpp>
@@ -171,6 +173,7 @@ TEST(CancelTest, EndsEveryWaitAtOnce) {
   manual_clock clock;
   runtime rt{{.threads = 1, .clock = &clock}};
   event never;
+  latch closed{2};
   semaphore none{0};
   mutex held;
   auto guard = held.try_lock();
@@ -181,6 +184,7 @@ TEST(CancelTest, EndsEveryWaitAtOnce) {
   auto forever = rt.spawn(deep_wait(0, never));
   std::vector<join_handle<>> waits;
   waits.push_back(rt.spawn([](event& e) -> task<void> { co_await e.wait(); }(never)));
+  waits.push_back(rt.spawn([](latch& l) -> task<void> { co_await l.arrive_and_wait(); }(closed)));
   waits.push_back(rt.spawn([](semaphore& s) -> task<void> { auto p = co_await s.acquire(); }(none)));
   waits.push_back(rt.spawn([](mutex& m) -> task<void> { auto g = co_await m.lock(); }(held)));
   waits.push_back(rt.spawn([](channel<int>& c) -> task<void> { co_await c.send(2); }(full)));
@@ -266,6 +270,22 @@ TEST(CancelTest, RacesWithAnEvent) {
          e.reset();
          e.set();
        });
+}
+
+TEST(CancelTest, RacesWithALatch) {
+  std::unique_ptr<latch> l;
+  race(
+      [&] {
+        l = std::make_unique<latch>(1);
+        return [](latch& l) -> task<void> { co_await l.wait(); }(*l);
+      },
+      [&] { l->count_down(); });
+  race(
+      [&] {
+        l = std::make_unique<latch>(2);
+        return [](latch& l) -> task<void> { co_await l.arrive_and_wait(); }(*l);
+      },
+      [&] { l->count_down(); });
 }
 
 TEST(CancelTest, RacesWithASemaphoreAndLosesNoPermit) {

@@ -1,4 +1,4 @@
-// Event, semaphore, mutex, channel: order, hand-over, lifetimes.
+// Event, latch, semaphore, mutex, channel: order, hand-over, lifetimes.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <ergon/runtime/channel.hpp>
 #include <ergon/runtime/completion.hpp>
 #include <ergon/runtime/event.hpp>
+#include <ergon/runtime/latch.hpp>
 #include <ergon/runtime/mutex.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/runtime.hpp>
@@ -65,6 +66,113 @@ TEST(EventTest, MayBeDestroyedByTheTaskThatItWoke) {
       std::this_thread::yield();
     }
   }
+}
+
+TEST(LatchTest, LetsEveryWaiterGoAtZeroInTheOrderInWhichTheyCame) {
+  runtime rt{{.threads = 1}};
+  latch l{3};
+  std::vector<int> log;
+  for (int i = 0; i < 5; ++i) {
+    static_cast<void>(rt.spawn([](latch& l, std::vector<int>& log, int i) -> task<void> {
+      co_await l.wait();
+      log.push_back(i);
+    }(l, log, i)));
+    rt.settle();
+  }
+  l.count_down(0);
+  l.count_down(2);
+  rt.settle();
+  EXPECT_TRUE(log.empty());
+  EXPECT_FALSE(l.try_wait());
+  l.count_down();
+  rt.settle();
+  EXPECT_EQ(log, (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(l.try_wait());
+  rt.block_on([](latch& l) -> task<void> { co_await l.wait(); }(l));
+}
+
+TEST(LatchTest, OfZeroIsOpen) {
+  runtime rt{{.threads = 1}};
+  latch open{0};
+  EXPECT_TRUE(open.try_wait());
+  rt.block_on([](latch& l) -> task<void> {
+    co_await l.wait();
+    co_await l.arrive_and_wait(0);
+  }(open));
+}
+
+TEST(LatchTest, RefusesToGoBelowZero) {
+  runtime rt{{.threads = 1}};
+  latch l{2};
+  EXPECT_THROW(l.count_down(3), error);
+  EXPECT_THROW(rt.block_on([](latch& l) -> task<void> { co_await l.arrive_and_wait(3); }(l)), error);
+  l.count_down(2);
+  EXPECT_TRUE(l.try_wait()) << "a refused call counted";
+  try {
+    rt.block_on([](latch& l) -> task<void> { co_await l.arrive_and_wait(); }(l));
+    FAIL() << "nothing was thrown";
+  } catch (const error& e) {
+    EXPECT_EQ(e.reason(), errc::invalid_argument);
+    EXPECT_STREQ(e.what(), "a latch was counted down by 1 when 0 was left; it cannot go below zero");
+  }
+}
+
+TEST(LatchTest, BringsTasksTogether) {
+  runtime rt{{.threads = 2}};
+  for (int round = 0; round < 500; ++round) {
+    rt.block_on([]() -> task<void> {
+      std::atomic<int> arrived = 0;
+      latch all{8};
+      co_await with_group([&](task_group& g) -> task<void> {
+        for (int i = 0; i < 8; ++i) {
+          g.spawn([](latch& all, std::atomic<int>& arrived) -> task<void> {
+            ++arrived;
+            co_await all.arrive_and_wait();
+            EXPECT_EQ(arrived, 8);
+          }(all, arrived));
+        }
+        co_return;
+      });
+    }());
+  }
+}
+
+TEST(LatchTest, MayBeDestroyedByTheTaskThatItLetGo) {
+  runtime rt{{.threads = 2}};
+  for (int i = 0; i < 2000; ++i) {
+    auto shared = std::make_unique<latch>(2);
+    latch& l = *shared;
+    auto waiter = rt.spawn([](std::unique_ptr<latch> mine) -> task<void> {
+      co_await mine->wait();
+      mine.reset();
+    }(std::move(shared)));
+    auto arriver = rt.spawn([](latch& l) -> task<void> { co_await l.arrive_and_wait(); }(l));
+    l.count_down();
+    while (!waiter.done() || !arriver.done()) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+TEST(LatchTest, ATaskThatIsCancelledWhileItWaitsHasArrivedAndOneThatIsCancelledBeforeHasNot) {
+  runtime rt{{.threads = 1}};
+  latch l{2};
+  auto waits = rt.spawn([](latch& l) -> task<void> { co_await l.arrive_and_wait(); }(l));
+  rt.settle();
+  waits.cancel();
+  rt.settle();
+  EXPECT_TRUE(waits.done());
+  join_handle<> before;
+  rt.block_on([](join_handle<>& self, latch& l) -> task<void> {
+    self = spawn([](join_handle<>& self, latch& l) -> task<void> {
+      self.cancel();
+      co_await l.arrive_and_wait();
+    }(self, l));
+    EXPECT_FALSE((co_await as_result(self)).has_value());
+  }(before, l));
+  EXPECT_FALSE(l.try_wait());
+  l.count_down();
+  EXPECT_TRUE(l.try_wait());
 }
 
 TEST(SemaphoreTest, ServesFirstWhoCameFirst) {
