@@ -164,7 +164,11 @@ std::string bar_text(const results& all, const row_result& row) {
     case bar::kind::ratio_at_least:
       goal = fmt::format("≥ {:.2f} × {}", b.value, row.what.baseline_title);
       break;
+    case bar::kind::baseline_ratio_at_least:
+      goal = fmt::format("{} ≥ {:.2f} × this", row.what.baseline_title, b.value);
+      break;
   }
+  constexpr const char* not_compared = ": the row it is compared with was not measured";
   if (row.is_void()) return goal + ": not measured";
   const summary s = summarise(row.values(), row.what.better);
   const auto at_least = [&](double middle, double worst) {
@@ -193,7 +197,12 @@ std::string bar_text(const results& all, const row_result& row) {
     }
     case bar::kind::ratio_at_least: {
       const auto c = comparison_of(all, row);
-      return c ? at_least(c->median, c->low) : goal + ": the row it is compared with was not measured";
+      return c ? at_least(c->median, c->low) : goal + not_compared;
+    }
+    case bar::kind::baseline_ratio_at_least: {
+      const row_result* baseline = baseline_of(all, row);
+      const auto c = baseline != nullptr ? compare(baseline->rounds, row.rounds, row.what.better) : std::nullopt;
+      return c ? at_least(c->median, c->low) : goal + not_compared;
     }
   }
   return goal;

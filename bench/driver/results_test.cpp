@@ -77,6 +77,11 @@ TEST(ResultsTest, ABarSaysWhetherItIsMetAndByHowMuchItIsMissed) {
   EXPECT_EQ(bar_text(all, ours), "≥ 1.20 × sqlite-bare: met, stretch 2.00 not");
   ours.what.must = ratio_bar(3);
   EXPECT_EQ(bar_text(all, ours), "≥ 3.00 × sqlite-bare: short by 50%");
+  // ergon's bar in the row of a peer, which is 1.5 times better here.
+  ours.what.must = bar{.what = bar::kind::baseline_ratio_at_least, .value = 0.5};
+  EXPECT_EQ(bar_text(all, ours), "sqlite-bare ≥ 0.50 × this: met");
+  ours.what.must = bar{.what = bar::kind::baseline_ratio_at_least, .value = 2};
+  EXPECT_EQ(bar_text(all, ours), "sqlite-bare ≥ 2.00 × this: short by 67%");
   ours.what.must = bar{.what = bar::kind::at_least, .value = 1'000'000};
   EXPECT_EQ(bar_text(all, ours), "≥ 1,000,000 jobs/s: short by 100%");
   ours.what.must = bar{.what = bar::kind::at_least, .value = 140};

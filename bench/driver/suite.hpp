@@ -23,6 +23,8 @@ struct bar {
     p99_ms_at_most,
     /// The median of the paired ratios to the baseline is at least `value`.
     ratio_at_least,
+    /// The same the other way round, of a row that is compared with ergon's: the baseline is at least `value` times better than it.
+    baseline_ratio_at_least,
   };
   kind what = kind::at_least;
   double value = 0;
