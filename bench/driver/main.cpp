@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -125,17 +126,23 @@ void warn(const results& all) {
   }
 }
 
+// Why a peer's program is not there: the build leaves the reason beside where it would be.
+std::string why_absent(const fs::path& program) {
+  std::ifstream in{program.string() + ".absent"};
+  std::string why;
+  std::getline(in, why);
+  return why.empty() ? "it was not built" : why;
+}
+
 // A peer is measured where the machine had its tools when ergon was built.
 void leave_out_missing_peers(suite& s, const fs::path& programs) {
-  std::set<std::string> missing;
+  std::map<std::string, std::string> missing;
   std::erase_if(s.rows, [&](const measurement& m) {
     if (m.system == own_system || fs::exists(programs / m.program)) return false;
-    missing.insert(m.system);
+    missing.emplace(m.system, why_absent(programs / m.program));
     return true;
   });
-  if (!missing.empty()) {
-    fmt::print(stderr, "Not built on this machine, and left out: {}\n", fmt::join(missing, ", "));
-  }
+  for (const auto& [peer, why] : missing) fmt::print(stderr, "Left out: {}: {}\n", peer, why);
 }
 
 int measure(const choices& c, const fs::path& programs) {

@@ -2,8 +2,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -86,6 +89,120 @@ func channel() map[string]any {
 	return line
 }
 
+// skynet gives the sum of the numbers of the leaves below a node: first is the lowest, leaves how many. A goroutine per node.
+func skynet(to chan<- int64, first, leaves int64) {
+	if leaves == 1 {
+		to <- first
+		return
+	}
+	below := make(chan int64)
+	for i := int64(0); i < 10; i++ {
+		go skynet(below, first+i*leaves/10, leaves/10)
+	}
+	sum := int64(0)
+	for i := 0; i < 10; i++ {
+		sum += <-below
+	}
+	to <- sum
+}
+
+func skynetLine() map[string]any {
+	leaves := number("leaves")
+	for whole := int64(1); whole != leaves; whole *= 10 {
+		if whole > leaves {
+			fmt.Fprintf(os.Stderr, "--leaves %d: must be a power of ten\n", leaves)
+			os.Exit(2)
+		}
+	}
+	result := make(chan int64)
+	begin := time.Now()
+	go skynet(result, 0, leaves)
+	sum := <-result
+	took := time.Since(begin).Seconds()
+	wanted := leaves * (leaves - 1) / 2
+	line := map[string]any{"value": took, "verified": sum == wanted}
+	if sum != wanted {
+		line["failure"] = fmt.Sprintf("the result is %d, it should be %d", sum, wanted)
+	}
+	return line
+}
+
+const messageSize = 64
+
+func echo(with net.Conn) {
+	defer with.Close()
+	message := make([]byte, messageSize)
+	for {
+		// The client closes when it has had all its echoes.
+		if _, err := io.ReadFull(with, message); err != nil {
+			return
+		}
+		if _, err := with.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// ask gives how many echoes were what was sent.
+func ask(with net.Conn, roundTrips int64) (right int64) {
+	defer with.Close()
+	sent, got := make([]byte, messageSize), make([]byte, messageSize)
+	for i := int64(0); i < roundTrips; i++ {
+		sent[i%messageSize]++
+		if _, err := with.Write(sent); err != nil {
+			return right
+		}
+		if _, err := io.ReadFull(with, got); err != nil {
+			return right
+		}
+		if bytes.Equal(sent, got) {
+			right++
+		}
+	}
+	return right
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return value
+}
+
+// pingpong has clients and their server in one process, on the same threads. Go sets TCP_NODELAY by itself.
+func pingpong() map[string]any {
+	connections, roundTrips := number("connections"), number("round_trips")
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	go func() {
+		for i := int64(0); i < connections; i++ {
+			go echo(must(listener.Accept()))
+		}
+	}()
+	clients := make([]net.Conn, connections)
+	for i := range clients {
+		clients[i] = must(net.Dial("tcp", listener.Addr().String()))
+	}
+	var right atomic.Int64
+	var all sync.WaitGroup
+	begin := time.Now()
+	for i, client := range clients {
+		share := roundTrips*int64(i+1)/connections - roundTrips*int64(i)/connections
+		all.Add(1)
+		go func(client net.Conn) {
+			right.Add(ask(client, share))
+			all.Done()
+		}(client)
+	}
+	all.Wait()
+	took := time.Since(begin).Seconds()
+	line := map[string]any{"value": float64(roundTrips) / took, "verified": right.Load() == roundTrips}
+	if right.Load() != roundTrips {
+		line["failure"] = fmt.Sprintf("of %d echoes %d were what was sent", roundTrips, right.Load())
+	}
+	return line
+}
+
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "the first argument must be a scenario")
@@ -103,8 +220,12 @@ func main() {
 		line = sleep()
 	case "channel":
 		line = channel()
+	case "skynet":
+		line = skynetLine()
+	case "pingpong":
+		line = pingpong()
 	default:
-		fmt.Fprintf(os.Stderr, "there is no scenario %q; there is: sleep, channel\n", os.Args[1])
+		fmt.Fprintf(os.Stderr, "there is no scenario %q; there is: sleep, channel, skynet, pingpong\n", os.Args[1])
 		os.Exit(2)
 	}
 	line["about"] = map[string]any{"libraries": map[string]any{"go": runtime.Version()}, "optimised": true}
