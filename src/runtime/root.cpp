@@ -62,7 +62,7 @@ void resume_chain(promise_base& leaf) noexcept { resume_chain(leaf, *leaf.root()
 
 void resume_chain(promise_base& leaf, task_root& root) noexcept {
   this_turn.running = &root;
-  this_turn.name.store(root.name_number(), std::memory_order_relaxed);
+  this_turn.name.store(root.name_number(), std::memory_order_release);
   // The first word of a frame is its resume function.
   this_turn.function.store(*static_cast<const void* const*>(leaf.handle().address()), std::memory_order_relaxed);
   leaf.handle().resume();

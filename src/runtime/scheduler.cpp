@@ -161,7 +161,7 @@ void scheduler::start_watchdog(const runtime_options& options) {
       [this](unsigned i) {
         stall_info found;
         if (const turn* const at = workers_[i]->at.load(std::memory_order_acquire)) {
-          found.name = task_root::name_of(at->name.load(std::memory_order_relaxed));
+          found.name = task_root::name_of(at->name.load(std::memory_order_acquire));
           found.function = function_text(at->function.load(std::memory_order_relaxed));
         }
         return found;
