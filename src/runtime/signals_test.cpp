@@ -85,7 +85,7 @@ TEST(SignalsTest, CallsAFunctionThoughEveryWorkerHangs) {
                                 }};
   auto hangs = rt.spawn(
       [](std::atomic<bool>& told) -> task<void> {
-        ::kill(::getpid(), SIGUSR2);
+        ::raise(SIGUSR2);
         while (!told) {
           std::this_thread::yield();
         }
