@@ -80,6 +80,8 @@ class generator_promise final : public promise_base {
   }
 
   generator<T> get_return_object() noexcept;
+  // It is never a root: at its end, too, who asked goes on.
+  yield_awaiter final_suspend() const noexcept { return {}; }
   void return_void() noexcept {}
 
   // What is yielded stays where it is until the next call: the operand of `co_yield` lives as long.
@@ -95,7 +97,6 @@ class generator_promise final : public promise_base {
 
   void set_owner(generator<T>* owner) noexcept { owner_ = owner; }
   [[nodiscard]] value& yielded() const noexcept { return *yielded_; }
-  void drop_result() noexcept { drop_failure(); }
 
  private:
   generator<T>* owner_ = nullptr;
@@ -193,7 +194,7 @@ class [[nodiscard]] generator {
       struct frame_end {
         std::coroutine_handle<promise_type> frame;
         ~frame_end() {
-          frame.promise().drop_result();
+          frame.promise().drop_failure();
           frame.destroy();
         }
       } const destroys{frame_};
