@@ -182,6 +182,12 @@ class tasks_suite {
       add(stall, "stall-10m", "10,000,000 sleeping tasks", "stall", {{"tasks", 10 * million}, {"pause_ms", 10'000}}, "s").must =
           at_most(0.005);
     }
+    add("Timers that no task waits for: memory of each", "timers", "1,000,000 callbacks, two threads", "timers",
+        {{"timers", million}, {"threads", 2}, {"pause_ms", 2'000}}, "bytes")
+        .must = at_most(50);
+    add("Heap allocations of a spawn, a sleep and a join, once warm", "allocations", "two threads", "allocations",
+        {{"tasks", 100'000}, {"threads", 2}}, "allocations")
+        .must = at_most(0);
     ours = add("Spawn and join tasks that end at once, a thousand at a time", "spawn", "one thread", "spawn",
                {{"tasks", 5 * million}, {"threads", 1}}, "tasks/s");
     for (const peer& p : {tokio, async_std}) against(ours, p).title = "one worker";

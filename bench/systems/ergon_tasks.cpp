@@ -6,16 +6,20 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ergon/runtime/channel.hpp>
+#include <ergon/runtime/fork_join.hpp>
 #include <ergon/runtime/join_handle.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
+#include <ergon/runtime/timer.hpp>
 
 #include "bench/systems/tasks.hpp"
 
@@ -23,6 +27,8 @@ namespace {
 
 using namespace ergon::bench;
 using ergon::task;
+
+std::atomic<std::uint64_t> heap_allocations{0};
 
 // Of the whole program, so that a task's frame holds only what every task holds.
 std::atomic<std::uint64_t> ended{0};
@@ -207,7 +213,112 @@ boost::json::object channel(const arguments& a) {
   return channel_line(items, seconds, sum, {});
 }
 
+task<std::uint64_t> fib_through_handles(std::uint64_t n) {
+  if (n < 2) co_return n;
+  auto left = ergon::spawn(fib_through_handles(n - 1));
+  const std::uint64_t right = co_await fib_through_handles(n - 2);
+  co_return co_await left + right;
+}
+task<std::uint64_t> fib_forked(std::uint64_t n) {
+  if (n < 2) co_return n;
+  const auto [left, right] = co_await ergon::fork_join(fib_forked(n - 1), fib_forked(n - 2));
+  co_return left + right;
+}
+std::uint64_t plain_fib(std::uint64_t n) {
+  std::uint64_t a = 0;
+  std::uint64_t b = 1;
+  for (; n > 0; --n) a = std::exchange(b, a + b);
+  return a;
+}
+task<std::uint64_t> skynet_of(std::uint64_t first, std::uint64_t leaves) {
+  if (leaves == 1) co_return first;
+  std::vector<task<std::uint64_t>> children;
+  children.reserve(10);
+  for (std::uint64_t i = 0; i < 10; ++i) children.push_back(skynet_of(first + i * (leaves / 10), leaves / 10));
+  std::uint64_t sum = 0;
+  for (const std::uint64_t part : co_await ergon::fork_join(std::move(children))) sum += part;
+  co_return sum;
+}
+
+// Once small, to have threads and memory, then measured.
+template <class Make>
+boost::json::object computed(const arguments& a, std::uint64_t right, task<std::uint64_t> warm_up, Make make) {
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  rt.block_on(std::move(warm_up));
+  const stopwatch clock;
+  const std::uint64_t result = rt.block_on(make());
+  const double seconds = clock.seconds();
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  return task_line(seconds, result == right, fmt::format("{} came out, and {} is right", result, right), {},
+                   fmt::format("peak {:.0f} MB", static_cast<double>(use.ru_maxrss) / 1024));
+}
+
+boost::json::object fib(const arguments& a) {
+  const std::uint64_t n = a.number("n");
+  const bool forked = a.text("body") == "fork";
+  return computed(a, plain_fib(n), fib_forked(20), [n, forked] { return forked ? fib_forked(n) : fib_through_handles(n); });
+}
+
+boost::json::object skynet(const arguments& a) {
+  const std::uint64_t leaves = a.number("leaves");
+  return computed(a, leaves * (leaves - 1) / 2, fib_forked(20), [leaves] { return skynet_of(0, leaves); });
+}
+
+// Timers that no task waits for: bytes of memory for each, what is theirs in the object included.
+boost::json::object timers(const arguments& a) {
+  struct counting final : ergon::timer_callback {
+    void expired() noexcept override { ended.fetch_add(1, std::memory_order_relaxed); }
+  };
+  const std::uint64_t count = a.number("timers");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  rt.block_on([]() -> task<void> { co_await ergon::yield(); }());
+  const double before = resident_mb();
+  std::vector<counting> all(count);
+  const stopwatch clock;
+  const auto span = std::chrono::milliseconds{a.number("pause_ms")};
+  for (auto& t : all) t.start(rt, span);
+  const double each = (resident_mb() - before) * (1 << 20) / static_cast<double>(count);
+  rt.block_on([](std::uint64_t count, std::chrono::milliseconds span) -> task<void> {
+    co_await ergon::sleep_for(span);
+    while (ended.load(std::memory_order_relaxed) < count) co_await ergon::sleep_for(std::chrono::milliseconds{1});
+  }(count, span));
+  return task_line(each, ended == count, not_all(count), {}, fmt::format("{:.2f} s until the last was called", clock.seconds()));
+}
+
+// What the heap is asked for by a spawn, a sleep and a join, once everything is warm; the slabs of frames included.
+boost::json::object allocations(const arguments& a) {
+  const std::uint64_t tasks = a.number("tasks");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  std::uint64_t counted = 0;
+  rt.block_on([](std::uint64_t tasks, std::uint64_t& counted) -> task<void> {
+    const auto some = [](std::uint64_t tasks) -> task<void> {
+      for (std::uint64_t i = 0; i < tasks; ++i) {
+        auto handle = ergon::spawn([]() -> task<void> {
+          co_await ergon::sleep_for(std::chrono::nanoseconds{1});
+          ended.fetch_add(1, std::memory_order_relaxed);
+        }());
+        co_await handle;
+      }
+    };
+    co_await some(tasks);
+    const std::uint64_t before = heap_allocations.load();
+    co_await some(tasks);
+    counted = heap_allocations.load() - before;
+  }(tasks, counted));
+  return line_of(static_cast<double>(counted) / static_cast<double>(tasks), ended == 2 * tasks, not_all(2 * tasks));
+}
+
 }  // namespace
+
+// Counts what the program takes from the heap.
+void* operator new(std::size_t size) {
+  heap_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* const got = std::malloc(size)) return got;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 int main(int argc, char** argv) {
   return run_program(argc, argv, [](const arguments& a) {
@@ -217,7 +328,12 @@ int main(int argc, char** argv) {
     if (a.scenario() == "stall") return stall(a);
     if (a.scenario() == "spawn") return spawn(a);
     if (a.scenario() == "channel") return channel(a);
-    throw bad_arguments(
-        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel", a.scenario()));
+    if (a.scenario() == "fib") return fib(a);
+    if (a.scenario() == "skynet") return skynet(a);
+    if (a.scenario() == "timers") return timers(a);
+    if (a.scenario() == "allocations") return allocations(a);
+    throw bad_arguments(fmt::format(
+        "there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fib, skynet, timers, allocations",
+        a.scenario()));
   });
 }

@@ -859,6 +859,10 @@ std::size_t scheduler::shutdown(steady_time deadline) {
   for (;;) {
     std::uint32_t const seen = emptied_.load(std::memory_order_acquire);
     cancel_all();
+    if (simulation_ != nullptr) {
+      simulation_->running.store(true, std::memory_order_release);
+      wake_all();
+    }
     if (close_if_empty()) {
       break;
     }

@@ -64,7 +64,7 @@ void scheduler::simulate(worker& self) noexcept {
 }
 
 bool scheduler::may_simulate() const noexcept {
-  return closing_.load(std::memory_order_acquire) || simulation_->running.load(std::memory_order_acquire);
+  return simulation_->running.load(std::memory_order_acquire);
 }
 
 // Until somebody waits in `block_on`, or shuts down and makes something ready.
@@ -75,7 +75,7 @@ void scheduler::stand_still(worker& self) noexcept {
     idle_.push_back(&self);
     idle_count_.store(idle_.size(), std::memory_order_seq_cst);
   }
-  if (!stop_.load(std::memory_order_acquire) && !(may_simulate() && anything_queued())) {
+  if (!stop_.load(std::memory_order_acquire) && !(may_simulate() && (anything_queued() || !simulation_->empty()))) {
     futex_wait(self.word, 0, steady_time::max());
   }
   leave_idle(self);
