@@ -83,7 +83,7 @@ bool fork_base::count_off() noexcept {
 
 std::coroutine_handle<> fork_base::branch_ended() noexcept {
   if (!count_off()) {
-    return std::noop_coroutine();
+    return scheduler::go_on();
   }
   if (stopped() && !reports_stop_) [[unlikely]] {
     task_root::unwind(*waiter_);

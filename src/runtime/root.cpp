@@ -63,8 +63,7 @@ void resume_chain(promise_base& leaf) noexcept { resume_chain(leaf, *leaf.root()
 void resume_chain(promise_base& leaf, task_root& root) noexcept {
   this_turn.running = &root;
   this_turn.name.store(root.name_number(), std::memory_order_release);
-  // The first word of a frame is its resume function.
-  this_turn.function.store(*static_cast<const void* const*>(leaf.handle().address()), std::memory_order_relaxed);
+  this_turn.function.store(leaf.resume_function(), std::memory_order_relaxed);
   leaf.handle().resume();
   while (transferred) [[unlikely]] {
     std::exchange(transferred, {}).resume();
@@ -245,6 +244,16 @@ void task_root::stop_waiting() noexcept {
   }
 }
 
+std::coroutine_handle<> go_on() noexcept { return scheduler::go_on(); }
+
+std::coroutine_handle<> task_root::begin_here() noexcept {
+  second_.store(0, std::memory_order_relaxed);
+  this_turn.begin(*this);
+  this_turn.name.store(name_, std::memory_order_release);
+  this_turn.function.store(promise_of(*this).resume_function(), std::memory_order_relaxed);
+  return promise_of(*this).handle();
+}
+
 void task_root::start() noexcept {
   second_.store(0, std::memory_order_relaxed);
   if (cancelled()) {
@@ -293,8 +302,7 @@ task_root::wait_place task_root::where() noexcept {
   if ((state_.load(std::memory_order_relaxed) & waiting) != 0) {
     const auto& awaited = *reinterpret_cast<const operation*>(second_.load(std::memory_order_relaxed));
     found.operation = &typeid(awaited);
-    // The first word of a frame is its resume function.
-    found.resumes = *static_cast<const void* const*>(awaited.leaf().handle().address());
+    found.resumes = awaited.leaf().resume_function();
   }
   unlock();
   return found;
@@ -433,7 +441,7 @@ void task_root::unwind(promise_base& leaf) noexcept {
 
 void task_root::finish() noexcept {
   promise_of(*this).handle().destroy();
-  home().ended();
+  scheduler::ended(*this);
   if (auto* const told = reinterpret_cast<join_waiter*>(first_.exchange(ended, std::memory_order_acq_rel))) {
     told->joined(*told, *this);
   }
@@ -443,11 +451,39 @@ join_wait::join_wait(task_root& target) noexcept : target_(&target) {
   joined = [](join_waiter& self, task_root&) noexcept {
     auto& waiting = static_cast<join_wait&>(self);
     waiting.release();
-    waiting.root().home().push_next(waiting);
+    scheduler::push_next(waiting);
   };
 }
 bool join_wait::arm() noexcept { return target_->set_joiner(*this); }
 bool join_wait::disarm() noexcept { return target_->clear_joiner(*this); }
+
+// A child that nobody has begun and that stands newest in this worker's deque is begun here, as if it was called.
+std::coroutine_handle<> join_wait::begin_join(promise_base& leaf) noexcept {
+  // A cancel may destroy this wait as soon as it is known.
+  task_root& target = *target_;
+  if (waits_plainly() && take_back_target(leaf)) {
+    return transfer(target.begin_here());
+  }
+  return begin(leaf);
+}
+
+bool join_wait::take_back_target(promise_base& leaf) noexcept {
+  task_root& mine = *leaf.root();
+  if ((mine.is_branch() && !mine.is_published()) || target_->first_.load(std::memory_order_relaxed) != 0 || !scheduler::take_back(*target_)) {
+    return false;
+  }
+  set_place(&leaf);
+  mine.lock();
+  if (mine.cancelled() || target_->cancelled()) [[unlikely]] {
+    mine.unlock();
+    scheduler::put_back(*target_);
+    return false;
+  }
+  target_->first_.store(reinterpret_cast<std::uintptr_t>(static_cast<join_waiter*>(this)), std::memory_order_release);
+  mine.second_.store(reinterpret_cast<std::uintptr_t>(static_cast<operation*>(this)), std::memory_order_relaxed);
+  mine.unlock(task_root::waiting);
+  return true;
+}
 
 void launch_owned(task_root& child) noexcept { child.home().launch_owned(child); }
 

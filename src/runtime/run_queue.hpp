@@ -23,6 +23,7 @@ class ready_item {
   explicit ready_item(task_root& root) noexcept : bits_(reinterpret_cast<std::uintptr_t>(&root) | 1) {}
 
   explicit operator bool() const noexcept { return bits_ != 0; }
+  bool operator==(const ready_item&) const = default;
   void run() const noexcept {
     if (is_root()) {
       root().start();
@@ -30,6 +31,8 @@ class ready_item {
       item().run();
     }
   }
+  [[nodiscard]] bool is_root() const noexcept { return (bits_ & 1) != 0; }
+  [[nodiscard]] task_root& root() const noexcept { return *reinterpret_cast<task_root*>(bits_ & ~std::uintptr_t{1}); }
   [[nodiscard]] ready_item next() const noexcept {
     return is_root() ? ready_item(root().second_.load(std::memory_order_relaxed))
                      : ready_item(reinterpret_cast<std::uintptr_t>(item().next));
@@ -45,8 +48,6 @@ class ready_item {
 
  private:
   explicit ready_item(std::uintptr_t bits) noexcept : bits_(bits) {}
-  [[nodiscard]] bool is_root() const noexcept { return (bits_ & 1) != 0; }
-  [[nodiscard]] task_root& root() const noexcept { return *reinterpret_cast<task_root*>(bits_ & ~std::uintptr_t{1}); }
   [[nodiscard]] work& item() const noexcept { return *reinterpret_cast<work*>(bits_); }
 
   std::uintptr_t bits_ = 0;

@@ -30,9 +30,9 @@ constinit thread_local turn this_turn;
 namespace {
 
 constexpr std::size_t steal_limit = 64;
-// So often a worker looks at the timers and the sockets, and at its queue before its children; in turns.
+// So often a worker looks at the timers and the sockets, in rounds.
 constexpr unsigned look_interval = 32;
-constexpr unsigned queue_interval = 8;
+static_assert(look_interval % queue_interval == 0);
 constexpr unsigned oldest_per_tick = 8;
 
 constexpr std::chrono::milliseconds watch_interval{1};
@@ -240,15 +240,58 @@ void scheduler::push_branch(task_root& branch) noexcept {
   }
 }
 
-void scheduler::push_next(work& item) noexcept {
-  worker* const self = own_worker();
-  if (self == nullptr) {
-    push(item);
+void scheduler::push_next(operation& joined) noexcept {
+  task_root& waiter = joined.root();
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self == nullptr || self->owner.number_ != waiter.home_) {
+    waiter.home().push(joined);
   } else if (this_turn.next == nullptr) {
-    this_turn.next = &item;
+    this_turn.next = &joined;
   } else {
-    push_child(*self, ready_item{item}, false);
+    self->owner.push_child(*self, ready_item{joined}, false);
   }
+}
+
+std::coroutine_handle<> scheduler::go_on() noexcept {
+  turn& here = this_turn;
+  auto* const self = static_cast<worker*>(here.worker);
+  if (self == nullptr || (here.round + 1) % queue_interval == 0) {
+    return std::noop_coroutine();
+  }
+  if (here.next != nullptr) {
+    if (here.next->stopped()) [[unlikely]] {
+      return std::noop_coroutine();
+    }
+    ++here.round;
+    promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
+    here.begin(*waiter.root());
+    return transfer(waiter.handle());
+  }
+  ready_item const item = self->children.pop();
+  if (!item) {
+    return std::noop_coroutine();
+  }
+  if (!item.is_root() || item.root().cancelled()) [[unlikely]] {
+    self->owner.push_child(*self, item, false);
+    return std::noop_coroutine();
+  }
+  ++here.round;
+  return transfer(item.root().begin_here());
+}
+
+bool scheduler::take_back(task_root& child) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  ready_item const item{child};
+  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item || self->children.pop() != item) {
+    return false;
+  }
+  ++this_turn.round;
+  return true;
+}
+
+void scheduler::put_back(task_root& child) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  self->owner.push_child(*self, ready_item{child}, false);
 }
 
 void scheduler::push_to(std::size_t worker, work& item) noexcept {
@@ -436,12 +479,13 @@ void scheduler::work_until_stopped(worker& self) noexcept {
   this_turn.worker = &self;
   self.at.store(&this_turn, std::memory_order_release);
   self.busy.store(true, std::memory_order_relaxed);
-  for (unsigned round = 0;; ++round) {
+  for (;;) {
+    unsigned const round = ++this_turn.round;
     if (round % look_interval == 0) {
       look_around(self, round / look_interval);
     }
     ready_item item;
-    if (work* const next = std::exchange(this_turn.next, nullptr)) {
+    if (operation* const next = std::exchange(this_turn.next, nullptr)) {
       item = ready_item{*next};
       if (round % queue_interval == 0 && !self.queue.looks_empty()) {
         push_child(self, item, false);
@@ -699,57 +743,69 @@ void scheduler::add_timer(timer& item, steady_time due) noexcept {
   }
 }
 
-void scheduler::count_started() noexcept {
-  if (worker* const self = own_worker()) {
-    self->started.store(self->started.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  } else {
-    started_outside_.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
 void scheduler::launch(task_root& root) {
-  bool const outside = own_worker() == nullptr;
-  if (outside) {
-    // From outside the runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
-    for (unsigned round = 0;; ++round) {
-      visitors_.fetch_add(1, std::memory_order_seq_cst);
-      doors const now = doors_.load(std::memory_order_seq_cst);
-      if (now == doors::open) {
-        break;
-      }
-      visitors_.fetch_sub(1, std::memory_order_release);
-      if (now == doors::closed) {
-        root.give_up();
-        throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
-      }
-      spin_wait(round);
+  if (worker* const self = own_worker()) [[likely]] {
+    launch_child(*self, root);
+    return;
+  }
+  // From outside the runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
+  for (unsigned round = 0;; ++round) {
+    visitors_.fetch_add(1, std::memory_order_seq_cst);
+    doors const now = doors_.load(std::memory_order_seq_cst);
+    if (now == doors::open) {
+      break;
     }
-  }
-  launch_owned(root);
-  if (outside) {
     visitors_.fetch_sub(1, std::memory_order_release);
+    if (now == doors::closed) {
+      root.give_up();
+      throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
+    }
+    spin_wait(round);
   }
+  launch_from_outside(root);
+  visitors_.fetch_sub(1, std::memory_order_release);
 }
 
 void scheduler::launch_owned(task_root& root) noexcept {
-  count_started();
-  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
-    root.cancel();
-  }
   if (worker* const self = own_worker()) [[likely]] {
-    push_child(*self, ready_item{root}, false);
+    launch_child(*self, root);
   } else {
-    push(ready_item{root});
+    launch_from_outside(root);
   }
 }
 
-void scheduler::ended() noexcept {
-  if (worker* const self = own_worker()) {
-    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  } else {
-    finished_outside_.fetch_add(1, std::memory_order_release);
+void scheduler::launch_child(worker& self, task_root& root) noexcept {
+  self.started.store(self.started.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
+    root.cancel();
   }
-  if (closing_.load(std::memory_order_relaxed) && live_tasks() == 0) [[unlikely]] {
+  push_child(self, ready_item{root}, false);
+}
+
+void scheduler::launch_from_outside(task_root& root) noexcept {
+  started_outside_.fetch_add(1, std::memory_order_relaxed);
+  if (closing_.load(std::memory_order_seq_cst)) {
+    root.cancel();
+  }
+  push(ready_item{root});
+}
+
+void scheduler::ended(task_root& root) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self != nullptr && self->owner.number_ == root.home_) [[likely]] {
+    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    if (self->owner.closing_.load(std::memory_order_relaxed)) [[unlikely]] {
+      self->owner.look_whether_empty();
+    }
+  } else {
+    scheduler& home = root.home();
+    home.finished_outside_.fetch_add(1, std::memory_order_release);
+    home.look_whether_empty();
+  }
+}
+
+void scheduler::look_whether_empty() noexcept {
+  if (closing_.load(std::memory_order_relaxed) && live_tasks() == 0) {
     // Two that end at once may each miss the other: the shutdown looks again soon.
     emptied_.fetch_add(1, std::memory_order_release);
     futex_wake(emptied_, 1);

@@ -68,7 +68,13 @@ class scheduler {
   /// A branch of a fork, on a worker: idle ones are woken for it.
   static void push_branch(task_root& branch) noexcept;
   /// The task that has waited for the one that ends on the calling worker: it comes next.
-  void push_next(work& item) noexcept;
+  static void push_next(operation& joined) noexcept;
+  /// What the calling worker begins next, if it may do so without a return to its loop: who has waited for the task that ended, or its newest
+  /// child. Else what does nothing.
+  [[nodiscard]] static std::coroutine_handle<> go_on() noexcept;
+  /// Takes a child back that stands newest in the calling worker's deque, so that the caller may begin it. False: it does not.
+  [[nodiscard]] static bool take_back(task_root& child) noexcept;
+  static void put_back(task_root& child) noexcept;
   /// Has `item` run on one worker and no other. From any thread.
   void push_to(std::size_t worker, work& item) noexcept;
   /// The worker that is home to what is made now: the calling one, else each in turn; and always in turn, if it is to be spread.
@@ -81,7 +87,7 @@ class scheduler {
   /// Of a root that some living task of this runtime waits for.
   void launch_owned(task_root& root) noexcept;
   /// A root's frames are gone; on a worker.
-  void ended() noexcept;
+  static void ended(task_root& root) noexcept;
 
   /// The scheduler of a root, by what the root remembers.
   [[nodiscard]] static scheduler& by_number(std::uint16_t number) noexcept;
@@ -192,7 +198,9 @@ class scheduler {
   [[nodiscard]] bool anything_queued() noexcept;
 
   void start_watchdog(const runtime_options& options);
-  void count_started() noexcept;
+  void launch_child(worker& self, task_root& root) noexcept;
+  void launch_from_outside(task_root& root) noexcept;
+  void look_whether_empty() noexcept;
   void cancel_all() noexcept;
   [[nodiscard]] bool close_if_empty() noexcept;
   void stop_workers() noexcept;

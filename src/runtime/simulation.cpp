@@ -31,7 +31,9 @@ void scheduler::simulate(worker& self) noexcept {
       stand_still(self);
       continue;
     }
-    if (work* const next = std::exchange(this_turn.next, nullptr)) {
+    // Nothing follows from another without a choice.
+    this_turn.round = queue_interval - 1;
+    if (operation* const next = std::exchange(this_turn.next, nullptr)) {
       sim.add(ready_item{*next});
     }
     while (ready_item const item = take_own(self, 1)) {

@@ -5,12 +5,16 @@
 #include <cstdint>
 
 namespace ergon {
-class work;
+class operation;
 }
 
 namespace ergon::detail {
 
 class task_root;
+
+constexpr unsigned waits_per_turn = 128;
+/// So often, in rounds, a worker looks into its queue before its children; what follows without a return to the loop stops there.
+constexpr unsigned queue_interval = 8;
 
 struct turn {
   /// The worker that the thread is (scheduler.cpp), or null.
@@ -20,13 +24,18 @@ struct turn {
   // For who watches: the number of its name, and the function that was resumed last.
   std::atomic<std::uint16_t> name{0};
   std::atomic<const void*> function{nullptr};
-  /// What a worker runs after this turn, before all else: the task that has waited for the one that ended.
-  work* next = nullptr;
+  /// What a worker runs after this turn, before all else: the wait for the task that has ended.
+  operation* next = nullptr;
+  /// Counts what was begun. Where one thing follows from another without a return to the loop, it counts as well.
+  unsigned round = 0;
   /// How many more waits that end at once go on at once; then the task goes behind what else is ready.
   unsigned waits_left = 0;
-};
 
-constexpr unsigned waits_per_turn = 128;
+  void begin(task_root& task) noexcept {
+    running = &task;
+    waits_left = waits_per_turn;
+  }
+};
 
 extern constinit thread_local turn this_turn;
 

@@ -78,10 +78,17 @@ class ERGON_EXPORT join_wait : public operation, private join_waiter {
  public:
   explicit join_wait(task_root& target) noexcept;
 
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    return begin_join(frame.promise());
+  }
+
  protected:
   ~join_wait() = default;
 
  private:
+  std::coroutine_handle<> begin_join(promise_base& leaf) noexcept;
+  [[nodiscard]] bool take_back_target(promise_base& leaf) noexcept;
   bool try_now() noexcept override { return target_->done(); }
   bool arm() noexcept override;
   bool disarm() noexcept override;

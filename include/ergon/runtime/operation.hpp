@@ -47,6 +47,9 @@ class ERGON_EXPORT operation : public work {
  protected:
   ~operation() = default;
 
+  /// What `await_suspend` does.
+  std::coroutine_handle<> begin(detail::promise_base& leaf) noexcept;
+
   virtual bool arm() noexcept = 0;
   virtual bool disarm() noexcept = 0;
   /// Tried first, without the root's lock: true if there is nothing to wait for. For what is usually so.
@@ -63,6 +66,8 @@ class ERGON_EXPORT operation : public work {
   void stop_only_at_start() noexcept { bits_ = (bits_ & ~on_cancel) | checks; }
 
   [[nodiscard]] detail::task_root& root() const noexcept;
+  /// A cancel ends it, at its start and later.
+  [[nodiscard]] bool waits_plainly() const noexcept { return (bits_ & on_cancel) == 0; }
 
   /// Goes on with the task, or stops it.
   void run() noexcept override;
@@ -81,8 +86,8 @@ class ERGON_EXPORT operation : public work {
 
  private:
   friend class detail::task_root;
+  friend class detail::scheduler;
 
-  std::coroutine_handle<> begin(detail::promise_base& leaf) noexcept;
   std::coroutine_handle<> go_on(detail::promise_base& leaf) noexcept;
   [[nodiscard]] detail::promise_base& leaf() const noexcept;
 

@@ -45,6 +45,9 @@ ERGON_EXPORT void* allocate_frame(std::size_t size, std::size_t alignment);
 /// Called for every frame that is destroyed; the memory of a root stays until its last reference goes.
 ERGON_EXPORT void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept;
 
+/// What a task's thread does next when the task has ended.
+[[nodiscard]] ERGON_EXPORT std::coroutine_handle<> go_on() noexcept;
+
 class promise_base : public task_root {
  public:
   struct final_awaiter {
@@ -63,7 +66,7 @@ class promise_base : public task_root {
         mine.drop_result();
         mine.release();
       }
-      return std::noop_coroutine();
+      return go_on();
     }
     void await_resume() const noexcept {}
   };
@@ -85,6 +88,8 @@ class promise_base : public task_root {
   }
 
   [[nodiscard]] std::coroutine_handle<> handle() noexcept { return std::coroutine_handle<promise_base>::from_promise(*this); }
+  /// What resumes the frame, which says whose it is. The first word of every frame.
+  [[nodiscard]] const void* resume_function() noexcept { return *static_cast<const void* const*>(handle().address()); }
 
  private:
   static constexpr std::size_t unknown_alignment = 16;

@@ -44,6 +44,7 @@ class scheduler;
 class task_root;
 class promise_base;
 class fork_base;
+class join_wait;
 class local_binding;
 
 /// Prints the text and ends the process: for misuse that cannot be reported to anyone.
@@ -202,6 +203,7 @@ class ERGON_EXPORT task_root {
  private:
   friend class ::ergon::operation;
   friend class ::ergon::task_group;
+  friend class join_wait;
   friend class scheduler;
   friend class ready_item;
   friend class fork_base;
@@ -242,6 +244,8 @@ class ERGON_EXPORT task_root {
   /// The wait is over: nobody looks at the operation any more.
   void stop_waiting() noexcept;
   void start() noexcept;
+  /// The frame of a root that has not begun and is begun by resuming it, on this thread.
+  [[nodiscard]] std::coroutine_handle<> begin_here() noexcept;
   [[nodiscard]] extras* extra() const noexcept;
   extras& make_extra();
   void drop_extra() noexcept;
