@@ -10,6 +10,7 @@
 #include <fstream>
 #include <new>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -232,12 +233,10 @@ std::uint64_t plain_fib(std::uint64_t n) {
 }
 task<std::uint64_t> skynet_of(std::uint64_t first, std::uint64_t leaves) {
   if (leaves == 1) co_return first;
-  std::vector<task<std::uint64_t>> children;
-  children.reserve(10);
-  for (std::uint64_t i = 0; i < 10; ++i) children.push_back(skynet_of(first + i * (leaves / 10), leaves / 10));
-  std::uint64_t sum = 0;
-  for (const std::uint64_t part : co_await ergon::fork_join(std::move(children))) sum += part;
-  co_return sum;
+  const auto child = [&](std::uint64_t i) { return skynet_of(first + i * (leaves / 10), leaves / 10); };
+  const auto sums = co_await ergon::fork_join(child(0), child(1), child(2), child(3), child(4), child(5), child(6), child(7),
+                                              child(8), child(9));
+  co_return std::apply([](auto... sum) { return (sum + ...); }, sums);
 }
 
 // Once small, to have threads and memory, then measured.

@@ -45,26 +45,20 @@ std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   task_root& parent = *waiter.root();
   task_root& top = parent.top();
   promise_base& first = *branches_[0];
+  for (std::size_t i = 0; i < count_; ++i) {
+    branches_[i]->become_branch(*this, top);
+  }
   if (parent.has_own_locals()) [[unlikely]] {
     for (std::size_t i = 0; i < count_; ++i) {
-      branches_[i]->become_branch(*this, top);
       branches_[i]->inherit_locals(parent);
     }
   }
-  for (std::size_t i = count_ - 1; i > 0; --i) {
-    if (!branches_[i]->is_branch()) [[likely]] {
-      branches_[i]->become_branch(*this, top);
-    }
-    scheduler::push_branch(*branches_[i]);
-  }
-  // From here on nothing but the first branch, which has not begun, keeps the waiting frame where it is.
-  if (!first.is_branch()) [[likely]] {
-    first.become_branch(*this, top);
-  }
-  if (top.cancelled()) [[unlikely]] {
-    scheduler::push_branch(first);
+  bool const cancelled = top.cancelled();
+  scheduler::push_branches(branches_ + (cancelled ? 0 : 1), count_ - (cancelled ? 0 : 1));
+  if (cancelled) [[unlikely]] {
     return std::noop_coroutine();
   }
+  // From here on nothing but the first branch, which has not begun, keeps the waiting frame where it is.
   this_turn.running = &first;
   return transfer(first.handle());
 }

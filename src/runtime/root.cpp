@@ -469,7 +469,8 @@ std::coroutine_handle<> join_wait::begin_join(promise_base& leaf) noexcept {
 
 bool join_wait::take_back_target(promise_base& leaf) noexcept {
   task_root& mine = *leaf.root();
-  if ((mine.is_branch() && !mine.is_published()) || target_->first_.load(std::memory_order_relaxed) != 0 || !scheduler::take_back(*target_)) {
+  if ((mine.is_branch() && !mine.is_published()) || target_->first_.load(std::memory_order_relaxed) != 0 ||
+      !scheduler::take_back(*target_)) {
     return false;
   }
   set_place(&leaf);

@@ -216,14 +216,14 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
   }
 }
 
-void scheduler::push_child(worker& self, ready_item item, bool wakes) noexcept {
+void scheduler::push_child(worker& self, ready_item item) noexcept {
   while (!self.children.push(item)) [[unlikely]] {
     if (work_chain const older = self.children.take_older_half(); older.size != 0) {
       self.older.push(older);
     }
   }
   if (idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
-    if (wakes || self.children.size() > 1) {
+    if (self.children.size() > 1) {
       wake_one();
     } else if (!lone_push_.load(std::memory_order_seq_cst)) {
       ask_for_watcher();
@@ -231,12 +231,30 @@ void scheduler::push_child(worker& self, ready_item item, bool wakes) noexcept {
   }
 }
 
-void scheduler::push_branch(task_root& branch) noexcept {
-  // A task runs on no worker but its own runtime's.
-  if (auto* const self = static_cast<worker*>(this_turn.worker)) [[likely]] {
-    self->owner.push_child(*self, ready_item{branch}, true);
-  } else {
-    branch.home().push(ready_item{branch});
+void scheduler::push_branches(promise_base* const* branches, std::size_t count) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self == nullptr) [[unlikely]] {
+    // Resumed by something outside: a task runs on no worker but its own runtime's.
+    for (std::size_t i = 0; i < count; ++i) {
+      branches[i]->home().push(ready_item{*branches[i]});
+    }
+    return;
+  }
+  scheduler& home = self->owner;
+  std::size_t placed = 0;
+  for (std::size_t left = count; left > 0; --left) {
+    ready_item const item{*branches[left - 1]};
+    while (!self->children.place(item, placed)) [[unlikely]] {
+      self->children.publish(std::exchange(placed, 0));
+      if (work_chain const older = self->children.take_older_half(); older.size != 0) {
+        self->older.push(older);
+      }
+    }
+    ++placed;
+  }
+  self->children.publish(placed);
+  for (std::size_t i = 0; i < count && home.idle_count_.load(std::memory_order_seq_cst) != 0; ++i) [[unlikely]] {
+    home.wake_one();
   }
 }
 
@@ -248,7 +266,7 @@ void scheduler::push_next(operation& joined) noexcept {
   } else if (this_turn.next == nullptr) {
     this_turn.next = &joined;
   } else {
-    self->owner.push_child(*self, ready_item{joined}, false);
+    self->owner.push_child(*self, ready_item{joined});
   }
 }
 
@@ -272,7 +290,7 @@ std::coroutine_handle<> scheduler::go_on() noexcept {
     return std::noop_coroutine();
   }
   if (!item.is_root() || item.root().cancelled()) [[unlikely]] {
-    self->owner.push_child(*self, item, false);
+    self->owner.push_child(*self, item);
     return std::noop_coroutine();
   }
   ++here.round;
@@ -282,7 +300,8 @@ std::coroutine_handle<> scheduler::go_on() noexcept {
 bool scheduler::take_back(task_root& child) noexcept {
   auto* const self = static_cast<worker*>(this_turn.worker);
   ready_item const item{child};
-  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item || self->children.pop() != item) {
+  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item ||
+      self->children.pop() != item) {
     return false;
   }
   ++this_turn.round;
@@ -291,7 +310,7 @@ bool scheduler::take_back(task_root& child) noexcept {
 
 void scheduler::put_back(task_root& child) noexcept {
   auto* const self = static_cast<worker*>(this_turn.worker);
-  self->owner.push_child(*self, ready_item{child}, false);
+  self->owner.push_child(*self, ready_item{child});
 }
 
 void scheduler::push_to(std::size_t worker, work& item) noexcept {
@@ -488,7 +507,7 @@ void scheduler::work_until_stopped(worker& self) noexcept {
     if (operation* const next = std::exchange(this_turn.next, nullptr)) {
       item = ready_item{*next};
       if (round % queue_interval == 0 && !self.queue.looks_empty()) {
-        push_child(self, item, false);
+        push_child(self, item);
         item = {};
       }
     }
@@ -779,7 +798,7 @@ void scheduler::launch_child(worker& self, task_root& root) noexcept {
   if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
     root.cancel();
   }
-  push_child(self, ready_item{root}, false);
+  push_child(self, ready_item{root});
 }
 
 void scheduler::launch_from_outside(task_root& root) noexcept {

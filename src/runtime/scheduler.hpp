@@ -65,8 +65,8 @@ class scheduler {
 
   /// From any thread.
   void push(work& item) noexcept { push(ready_item{item}); }
-  /// A branch of a fork, on a worker: idle ones are woken for it.
-  static void push_branch(task_root& branch) noexcept;
+  /// Branches of a fork: the first of them is what the calling worker takes first. Idle ones are woken for them.
+  static void push_branches(promise_base* const* branches, std::size_t count) noexcept;
   /// The task that has waited for the one that ends on the calling worker: it comes next.
   static void push_next(operation& joined) noexcept;
   /// What the calling worker begins next, if it may do so without a return to its loop: who has waited for the task that ended, or its newest
@@ -178,7 +178,7 @@ class scheduler {
   void push(ready_item item) noexcept;
   void push(const work_chain& chain) noexcept;
   void push_own(worker& self, const work_chain& chain) noexcept;
-  void push_child(worker& self, ready_item item, bool wakes) noexcept;
+  void push_child(worker& self, ready_item item) noexcept;
   [[nodiscard]] ready_item take_own(worker& self, unsigned round) noexcept;
   void look_around(worker& self, unsigned look) noexcept;
   void sleep(worker& self, steady_time until) noexcept;

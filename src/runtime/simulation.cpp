@@ -65,9 +65,7 @@ void scheduler::simulate(worker& self) noexcept {
   }
 }
 
-bool scheduler::may_simulate() const noexcept {
-  return simulation_->running.load(std::memory_order_acquire);
-}
+bool scheduler::may_simulate() const noexcept { return simulation_->running.load(std::memory_order_acquire); }
 
 // Until somebody waits in `block_on`, or shuts down and makes something ready.
 void scheduler::stand_still(worker& self) noexcept {
