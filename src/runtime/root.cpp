@@ -383,11 +383,6 @@ bool task_root::clear_joiner(join_waiter& waiter) noexcept {
   return first_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel);
 }
 
-void task_root::set_parent(promise_base& up, bool boundary) noexcept {
-  first_.store(reinterpret_cast<std::uintptr_t>(&up) | static_cast<std::uintptr_t>(boundary), std::memory_order_relaxed);
-  second_.store(reinterpret_cast<std::uintptr_t>(up.root()), std::memory_order_relaxed);
-}
-
 void task_root::set_failure(std::exception_ptr e) noexcept {
   exception_bits const bits{std::move(e)};
   (is_root() ? second_ : third_).store(bits.word, std::memory_order_relaxed);

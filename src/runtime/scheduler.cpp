@@ -180,11 +180,6 @@ scheduler::~scheduler() {
   runtimes[number_].store(nullptr, std::memory_order_release);
 }
 
-scheduler::worker* scheduler::own_worker() const noexcept {
-  auto* const self = static_cast<worker*>(this_turn.worker);
-  return self != nullptr && &self->owner == this ? self : nullptr;
-}
-
 bool scheduler::is_own_thread() const noexcept { return own_worker() != nullptr; }
 
 runtime* scheduler::current_runtime() noexcept {
@@ -216,18 +211,17 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
   }
 }
 
-void scheduler::push_child(worker& self, ready_item item) noexcept {
-  while (!self.children.push(item)) [[unlikely]] {
-    if (work_chain const older = self.children.take_older_half(); older.size != 0) {
-      self.older.push(older);
-    }
+void scheduler::shed_older(worker& self) noexcept {
+  if (work_chain const older = self.children.take_older_half(); older.size != 0) {
+    self.older.push(older);
   }
-  if (idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
-    if (self.children.size() > 1) {
-      wake_one();
-    } else if (!lone_push_.load(std::memory_order_seq_cst)) {
-      ask_for_watcher();
-    }
+}
+
+void scheduler::tell_of_child(worker& self) noexcept {
+  if (self.children.size() > 1) {
+    wake_one();
+  } else if (!lone_push_.load(std::memory_order_seq_cst)) {
+    ask_for_watcher();
   }
 }
 
@@ -246,9 +240,7 @@ void scheduler::push_branches(promise_base* const* branches, std::size_t count) 
     ready_item const item{*branches[left - 1]};
     while (!self->children.place(item, placed)) [[unlikely]] {
       self->children.publish(std::exchange(placed, 0));
-      if (work_chain const older = self->children.take_older_half(); older.size != 0) {
-        self->older.push(older);
-      }
+      home.shed_older(*self);
     }
     ++placed;
   }
@@ -256,56 +248,6 @@ void scheduler::push_branches(promise_base* const* branches, std::size_t count) 
   for (std::size_t i = 0; i < count && home.idle_count_.load(std::memory_order_seq_cst) != 0; ++i) [[unlikely]] {
     home.wake_one();
   }
-}
-
-void scheduler::push_next(operation& joined) noexcept {
-  task_root& waiter = joined.root();
-  auto* const self = static_cast<worker*>(this_turn.worker);
-  if (self == nullptr || self->owner.number_ != waiter.home_) {
-    waiter.home().push(joined);
-  } else if (this_turn.next == nullptr) {
-    this_turn.next = &joined;
-  } else {
-    self->owner.push_child(*self, ready_item{joined});
-  }
-}
-
-std::coroutine_handle<> scheduler::go_on() noexcept {
-  turn& here = this_turn;
-  auto* const self = static_cast<worker*>(here.worker);
-  if (self == nullptr || (here.round + 1) % queue_interval == 0) {
-    return std::noop_coroutine();
-  }
-  if (here.next != nullptr) {
-    if (here.next->stopped()) [[unlikely]] {
-      return std::noop_coroutine();
-    }
-    ++here.round;
-    promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
-    here.begin(*waiter.root());
-    return transfer(waiter.handle());
-  }
-  ready_item const item = self->children.pop();
-  if (!item) {
-    return std::noop_coroutine();
-  }
-  if (!item.is_root() || item.root().cancelled()) [[unlikely]] {
-    self->owner.push_child(*self, item);
-    return std::noop_coroutine();
-  }
-  ++here.round;
-  return transfer(item.root().begin_here());
-}
-
-bool scheduler::take_back(task_root& child) noexcept {
-  auto* const self = static_cast<worker*>(this_turn.worker);
-  ready_item const item{child};
-  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item ||
-      self->children.pop() != item) {
-    return false;
-  }
-  ++this_turn.round;
-  return true;
 }
 
 void scheduler::put_back(task_root& child) noexcept {
@@ -785,42 +727,12 @@ void scheduler::launch(task_root& root) {
   visitors_.fetch_sub(1, std::memory_order_release);
 }
 
-void scheduler::launch_owned(task_root& root) noexcept {
-  if (worker* const self = own_worker()) [[likely]] {
-    launch_child(*self, root);
-  } else {
-    launch_from_outside(root);
-  }
-}
-
-void scheduler::launch_child(worker& self, task_root& root) noexcept {
-  self.started.store(self.started.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
-    root.cancel();
-  }
-  push_child(self, ready_item{root});
-}
-
 void scheduler::launch_from_outside(task_root& root) noexcept {
   started_outside_.fetch_add(1, std::memory_order_relaxed);
   if (closing_.load(std::memory_order_seq_cst)) {
     root.cancel();
   }
   push(ready_item{root});
-}
-
-void scheduler::ended(task_root& root) noexcept {
-  auto* const self = static_cast<worker*>(this_turn.worker);
-  if (self != nullptr && self->owner.number_ == root.home_) [[likely]] {
-    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    if (self->owner.closing_.load(std::memory_order_relaxed)) [[unlikely]] {
-      self->owner.look_whether_empty();
-    }
-  } else {
-    scheduler& home = root.home();
-    home.finished_outside_.fetch_add(1, std::memory_order_release);
-    home.look_whether_empty();
-  }
 }
 
 void scheduler::look_whether_empty() noexcept {

@@ -30,16 +30,19 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ergon/base/clock.hpp>
 #include <ergon/runtime/blocking.hpp>
+#include <ergon/runtime/operation.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/spin_lock.hpp>
 
@@ -179,6 +182,8 @@ class scheduler {
   void push(const work_chain& chain) noexcept;
   void push_own(worker& self, const work_chain& chain) noexcept;
   void push_child(worker& self, ready_item item) noexcept;
+  void shed_older(worker& self) noexcept;
+  void tell_of_child(worker& self) noexcept;
   [[nodiscard]] ready_item take_own(worker& self, unsigned round) noexcept;
   void look_around(worker& self, unsigned look) noexcept;
   void sleep(worker& self, steady_time until) noexcept;
@@ -248,5 +253,101 @@ class scheduler {
   // Last: once it is gone no mover of a manual clock calls in.
   std::shared_ptr<void> clock_listener_;
 };
+
+// What every spawn, fork and join comes through, where its callers can see it.
+
+inline scheduler::worker* scheduler::own_worker() const noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  return self != nullptr && &self->owner == this ? self : nullptr;
+}
+
+inline void scheduler::push_child(worker& self, ready_item item) noexcept {
+  while (!self.children.push(item)) [[unlikely]] {
+    shed_older(self);
+  }
+  if (idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+    tell_of_child(self);
+  }
+}
+
+inline void scheduler::launch_owned(task_root& root) noexcept {
+  if (worker* const self = own_worker()) [[likely]] {
+    launch_child(*self, root);
+  } else {
+    launch_from_outside(root);
+  }
+}
+
+inline void scheduler::launch_child(worker& self, task_root& root) noexcept {
+  self.started.store(self.started.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
+    root.cancel();
+  }
+  push_child(self, ready_item{root});
+}
+
+inline void scheduler::ended(task_root& root) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self != nullptr && self->owner.number_ == root.home_) [[likely]] {
+    self->finished.store(self->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    if (self->owner.closing_.load(std::memory_order_relaxed)) [[unlikely]] {
+      self->owner.look_whether_empty();
+    }
+  } else {
+    scheduler& home = root.home();
+    home.finished_outside_.fetch_add(1, std::memory_order_release);
+    home.look_whether_empty();
+  }
+}
+
+inline void scheduler::push_next(operation& joined) noexcept {
+  task_root& waiter = joined.root();
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self == nullptr || self->owner.number_ != waiter.home_) {
+    waiter.home().push(joined);
+  } else if (this_turn.next == nullptr) {
+    this_turn.next = &joined;
+  } else {
+    self->owner.push_child(*self, ready_item{joined});
+  }
+}
+
+inline std::coroutine_handle<> scheduler::go_on() noexcept {
+  turn& here = this_turn;
+  auto* const self = static_cast<worker*>(here.worker);
+  if (self == nullptr || (here.round + 1) % queue_interval == 0) {
+    return std::noop_coroutine();
+  }
+  if (here.next != nullptr) {
+    if (here.next->stopped()) [[unlikely]] {
+      return std::noop_coroutine();
+    }
+    ++here.round;
+    promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
+    here.begin(*waiter.root());
+    return transfer(waiter.handle());
+  }
+  ready_item const item = self->children.pop();
+  if (!item) {
+    return std::noop_coroutine();
+  }
+  if (!item.is_root() || item.root().cancelled()) [[unlikely]] {
+    self->owner.push_child(*self, item);
+    return std::noop_coroutine();
+  }
+  ++here.round;
+  return transfer(item.root().begin_here());
+}
+
+inline bool scheduler::take_back(task_root& child) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  ready_item const item{child};
+  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item ||
+      self->children.pop() != item) {
+    return false;
+  }
+  ++this_turn.round;
+  return true;
+}
 
 }  // namespace ergon::detail

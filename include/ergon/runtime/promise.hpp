@@ -95,6 +95,11 @@ class promise_base : public task_root {
   static constexpr std::size_t unknown_alignment = 16;
 };
 
+inline void task_root::set_parent(promise_base& up, bool boundary) noexcept {
+  first_.store(reinterpret_cast<std::uintptr_t>(&up) | static_cast<std::uintptr_t>(boundary), std::memory_order_relaxed);
+  second_.store(reinterpret_cast<std::uintptr_t>(up.root()), std::memory_order_relaxed);
+}
+
 inline void task_root::destroy_frame() noexcept { static_cast<promise_base*>(this)->handle().destroy(); }
 
 /// Where a coroutine leaves its value. Not destroyed with the promise: a root's frame goes when the task ends, its value when the
