@@ -49,7 +49,7 @@ class ergon_category final : public std::error_category {
       case errc::bad_file_system:
         return "the locks of this file system cannot be trusted";
       case errc::unavailable:
-        return "the store cannot be reached";
+        return "the store or the server cannot be reached";
       case errc::busy:
         return "the store stayed locked by another holder";
       case errc::unknown_outcome:
@@ -64,6 +64,10 @@ class ergon_category final : public std::error_category {
         return "this broker or runtime cannot do that";
       case errc::deadlock:
         return "every task waits for what none of them will do";
+      case errc::connection_lost:
+        return "the other side ended the connection";
+      case errc::not_trusted:
+        return "the other side could not prove who it is";
     }
     return "unknown ergon error";
   }

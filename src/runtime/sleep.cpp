@@ -74,4 +74,10 @@ void deadline::run() noexcept {
   fired.complete();
 }
 
+void start_timer(timer& item, task_root& of, std::chrono::nanoseconds span) noexcept {
+  of.home().add_timer(item, time_after(of.home().clock().steady(), span));
+}
+
+bool take_back_timer(timer& item, task_root& of) noexcept { return of.home().remove_timer(item); }
+
 }  // namespace ergon::detail

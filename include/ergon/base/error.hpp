@@ -45,7 +45,7 @@ enum class errc {
   newer_format,
   /// The file lies on a file system whose locks cannot be trusted (NFS, SMB, FUSE, 9p).
   bad_file_system,
-  /// The store cannot be opened or reached.
+  /// The store or the server cannot be opened or reached.
   unavailable,
   /// Another holder kept the store locked for longer than the busy timeout.
   busy,
@@ -61,6 +61,10 @@ enum class errc {
   not_supported,
   /// Every task waits for what none of them will do any more; a simulation sees that.
   deadlock,
+  /// The other side of a connection, or the network to it, ended it before this side was done.
+  connection_lost,
+  /// The other side of a TLS connection could not prove who it is.
+  not_trusted,
 };
 
 ERGON_EXPORT const std::error_category& error_category() noexcept;

@@ -65,6 +65,9 @@ class ERGON_EXPORT operation : public work {
   /// For waits too short to be ended: they stop only if the task is cancelled when they begin.
   void stop_only_at_start() noexcept { bits_ = (bits_ & ~on_cancel) | checks; }
 
+  /// In `disarm`, where the cancel ends the wait but something else has to pass first: what calls `wake` then ends it as stopped.
+  void stop_when_woken() noexcept { bits_ |= was_stopped; }
+
   [[nodiscard]] detail::task_root& root() const noexcept;
   /// A cancel ends it, at its start and later.
   [[nodiscard]] bool waits_plainly() const noexcept { return (bits_ & on_cancel) == 0; }

@@ -71,6 +71,11 @@ class ERGON_EXPORT yield_operation final : public operation {
   bool disarm() noexcept override { return false; }
 };
 
+/// For a timer that is part of some wait: has it run when `span` has passed, unless it is taken back.
+ERGON_EXPORT void start_timer(timer& item, task_root& of, std::chrono::nanoseconds span) noexcept;
+/// False: it has expired.
+[[nodiscard]] ERGON_EXPORT bool take_back_timer(timer& item, task_root& of) noexcept;
+
 /// `from + span` without overflow.
 [[nodiscard]] ERGON_EXPORT steady_time time_after(steady_time from, std::chrono::nanoseconds span) noexcept;
 /// What an operation that ran out of time says.

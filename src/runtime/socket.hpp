@@ -1,0 +1,123 @@
+// What a stream or a listener is, behind its handle: a descriptor that does not block, and for each direction the one operation that waits.
+//
+// An operation tries its system call first, on whichever thread its task runs. What would block stands in its direction's place, and the
+// driver of the socket's home worker is asked to watch; when the descriptor is ready that worker makes the call and wakes the task. So a
+// cancel takes an operation out of its place and is done: bytes are moved only by an operation that nobody can take out any more.
+//
+// Locking. Each direction has a mutex, held over its system call, so a descriptor is never closed under one; who closes, or asks a driver to
+// watch, holds both. With a filter (TLS), whose two directions share their state, the first serves both. Order: a root's lock,
+// a mutex, a timer store's lock. What ends is woken after the mutex was given back.
+//
+// The home worker is chosen when something waits for the first time, and stays.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <ergon/runtime/byte_stream.hpp>
+
+#include "runtime/io_driver.hpp"
+
+namespace ergon::detail {
+
+class scheduler;
+
+/// What became of an operation's attempt.
+enum class io_step : std::uint8_t {
+  ended,
+  /// It has work left; others who want the lock come first.
+  again,
+  wants_read,
+  wants_write,
+};
+
+/// Stands between a socket and its operations, under the socket's lock.
+class stream_filter {
+ public:
+  stream_filter() = default;
+  stream_filter(const stream_filter&) = delete;
+  stream_filter& operator=(const stream_filter&) = delete;
+  virtual ~stream_filter() = default;
+
+  virtual io_step perform(stream_operation& op, int descriptor) noexcept = 0;
+  /// The descriptor is about to be closed; must not wait.
+  virtual void closing(int descriptor) noexcept = 0;
+  /// Of an operation whose failure is `see_state`.
+  [[noreturn]] virtual void fail(const stream_operation& op, const std::string& name) const = 0;
+};
+
+class socket final : public stream_state, private io_listener {
+ public:
+  /// Takes the descriptor over, which must not block. `spread`: its home is any worker, else the one that waits first.
+  socket(int descriptor, bool spread, std::string name) noexcept
+      : descriptor_(descriptor), spread_(spread), name_(std::move(name)) {}
+  ~socket() override;
+
+  bool attempt(stream_operation& op) noexcept override;
+  bool enter(stream_operation& op) noexcept override;
+  bool leave(stream_operation& op) noexcept override;
+  void close() noexcept override;
+  [[noreturn]] void fail(const stream_operation& op) const override;
+  [[nodiscard]] std::string name() const override { return name_; }
+
+  /// Before anybody else uses it.
+  void set_filter(std::unique_ptr<stream_filter> filter) noexcept { filter_ = std::move(filter); }
+  [[nodiscard]] stream_filter* filter() const noexcept { return filter_.get(); }
+  void set_name(std::string name) noexcept { name_ = std::move(name); }
+
+  /// Calls `f(descriptor)` while it cannot be closed. False: it is.
+  template <class F>
+  bool with_descriptor(F&& f) {
+    std::lock_guard const guard(sides_[0].mutex);
+    if (closed_) {
+      return false;
+    }
+    std::forward<F>(f)(descriptor_);
+    return true;
+  }
+
+ private:
+  struct side {
+    std::mutex mutex;
+    stream_operation* waiting = nullptr;
+    /// The driver will tell.
+    bool armed = false;
+    /// The last attempt found nothing more: only the driver knows when the next one is worth it.
+    bool exhausted = false;
+  };
+
+  [[nodiscard]] static direction way_of(const stream_operation& op) noexcept;
+  [[nodiscard]] side& side_of(direction way) noexcept { return sides_[static_cast<std::size_t>(way)]; }
+  [[nodiscard]] std::mutex& mutex_of(direction way) noexcept {
+    return sides_[filter_ != nullptr ? 0 : static_cast<std::size_t>(way)].mutex;
+  }
+
+  io_step perform(stream_operation& op, side& in) noexcept;
+  io_step perform_plain(stream_operation& op, side& in) const noexcept;
+  bool find_home(stream_operation& op) noexcept;
+  void arm(direction way) noexcept;
+
+  void ready(direction way) noexcept override;
+  void dropped(direction way) noexcept override;
+
+  int descriptor_;
+  bool closed_ = false;
+  bool spread_;
+  std::array<side, 2> sides_;
+  std::unique_ptr<stream_filter> filter_;
+  scheduler* runs_on_ = nullptr;
+  std::size_t home_ = 0;
+  io_driver* driver_ = nullptr;
+  std::unique_ptr<io_descriptor> watched_;
+  std::string name_;
+};
+
+/// What the number of an error says.
+[[nodiscard]] std::string system_text(int number);
+
+}  // namespace ergon::detail
