@@ -1,20 +1,20 @@
-// The driver on Boost.Asio: an `io_context` that its worker runs between its turns and sleeps in. Asio is seen by this file only.
+// The driver on epoll. A descriptor is entered once, for both directions and for changes only, so a wait costs no system call of its own.
 //
-// Other threads start waits and close descriptors while the worker runs the context, which Asio allows for different objects; the owner of
-// a descriptor keeps them in order for one. A wait needs no memory of its own: there is one per direction, with a place beside it.
+// A change that was fetched may name a descriptor that another thread closes at that moment. So what is closed elsewhere is put on a list, and
+// the worker lets go of it when it looks next: then no fetched change is left.
 #include "runtime/io_driver.hpp"
 
-#include <sys/timerfd.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/basic_stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
+#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <new>
-#include <optional>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -24,204 +24,170 @@ namespace ergon::detail {
 
 namespace {
 
-namespace asio = boost::asio;
-using descriptor_type = asio::posix::basic_stream_descriptor<asio::io_context::executor_type>;
+// So many changes are taken in a row before the worker's tasks get their turn.
+constexpr std::size_t most_at_once = 256;
 
-// So many ends are taken in a row before the worker's tasks get their turn.
-constexpr unsigned most_at_once = 256;
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-// Room for one operation of Asio at a time.
-class place {
+class owned_descriptor {
  public:
-  void* take(std::size_t size) {
-    if (size > sizeof bytes_ || std::exchange(taken_, true)) {
-      return ::operator new(size);
-    }
-    return bytes_;
-  }
-  void give(void* memory) noexcept {
-    if (memory == bytes_) {
-      taken_ = false;
-    } else {
-      ::operator delete(memory);
+  explicit owned_descriptor(int number) noexcept : number_(number) {}
+  owned_descriptor(const owned_descriptor&) = delete;
+  owned_descriptor& operator=(const owned_descriptor&) = delete;
+  ~owned_descriptor() {
+    if (number_ >= 0) {
+      ::close(number_);
     }
   }
+  [[nodiscard]] int get() const noexcept { return number_; }
 
  private:
-  alignas(std::max_align_t) std::byte bytes_[192];
-  bool taken_ = false;
+  int number_;
 };
 
-template <class T>
-class place_allocator {
+class epoll_descriptor;
+
+class epoll_driver final : public io_driver {
  public:
-  using value_type = T;
-  explicit place_allocator(place& in) noexcept : in_(&in) {}
-  template <class U>
-  explicit place_allocator(const place_allocator<U>& other) noexcept : in_(other.in_) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(in_->take(n * sizeof(T))); }
-  void deallocate(T* memory, std::size_t) noexcept { in_->give(memory); }
-  friend bool operator==(const place_allocator&, const place_allocator&) = default;
-
- private:
-  template <class U>
-  friend class place_allocator;
-  place* in_;
-};
-
-class asio_driver;
-
-// What Asio keeps while it waits: calls one of the listener's two functions, once.
-class on_ready {
- public:
-  using allocator_type = place_allocator<void>;
-
-  on_ready(asio_driver& driver, io_listener& listener, place& memory, direction way) noexcept
-      : driver_(&driver), listener_(&listener), memory_(&memory), way_(way) {}
-  on_ready(on_ready&& other) noexcept
-      : driver_(other.driver_), listener_(std::exchange(other.listener_, nullptr)), memory_(other.memory_), way_(other.way_) {}
-  on_ready& operator=(on_ready&&) = delete;
-  ~on_ready();
-
-  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type{*memory_}; }
-  void operator()(const boost::system::error_code&) noexcept;
-
- private:
-  asio_driver* driver_;
-  io_listener* listener_;
-  place* memory_;
-  direction way_;
-};
-
-class asio_driver final : public io_driver {
- public:
-  ~asio_driver() override {
-    if (watched_.load(std::memory_order_acquire) != 0) {
+  epoll_driver() {
+    if (epoll_.get() < 0) {
+      fail("epoll_create1");
+    }
+    if (bell_.get() < 0) {
+      fail("eventfd");
+    }
+    // For changes only: it rings with each write and is never read.
+    ::epoll_event wanted{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &wanted) != 0) {
+      fail("epoll_ctl");
+    }
+  }
+  ~epoll_driver() override {
+    if (waits()) {
       fatal("ergon: a socket outlives its runtime; close or destroy streams and listeners before the runtime ends");
     }
+    forget_closed();
   }
 
-  void poll() noexcept override {
-    for (unsigned i = 0; i < most_at_once && context_.poll_one() != 0; ++i) {
-    }
-  }
-
-  void wait(steady_time until) noexcept override {
-    if (until != steady_time::max()) {
-      wake_at(until);
-    }
-    if (context_.run_one() != 0) {
-      poll();
-    }
-  }
+  void poll() noexcept override { look(steady_time::min()); }
+  void wait(steady_time until) noexcept override { look(until); }
 
   void interrupt() noexcept override {
-    if (!interrupted_.exchange(true, std::memory_order_acq_rel)) {
-      asio::post(context_, wake_up{this});
+    if (!rung_.exchange(true, std::memory_order_acq_rel)) {
+      std::uint64_t const one = 1;
+      static_cast<void>(!::write(bell_.get(), &one, sizeof one));
     }
   }
 
-  std::unique_ptr<io_descriptor> watch(int descriptor, io_listener& listener) override;
-
-  void drop_armed() noexcept { io_driver::drop_armed(); }
-  bool add_armed() noexcept { return io_driver::add_armed(); }
+  std::unique_ptr<io_descriptor> watch(int descriptor, io_listener& listener, bool& first) override;
 
  private:
-  friend class asio_descriptor;
+  friend class epoll_descriptor;
 
-  struct wake_up {
-    using allocator_type = place_allocator<void>;
-    asio_driver* driver;
-    [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type{driver->wake_up_memory_}; }
-    void operator()() const noexcept { driver->interrupted_.store(false, std::memory_order_release); }
-  };
+  void look(steady_time until) noexcept;
+  int fetch(steady_time until) noexcept;
+  void forget_closed() noexcept;
 
-  struct time_passed {
-    using allocator_type = place_allocator<void>;
-    asio_driver* driver;
-    [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type{driver->alarm_memory_}; }
-    void operator()(const boost::system::error_code&) const noexcept { driver->alarm_armed_ = false; }
-  };
+  owned_descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
+  owned_descriptor bell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<bool> rung_{false};
+  std::atomic<epoll_descriptor*> closed_{nullptr};
+  bool has_exact_wait_ = true;
+  std::array<::epoll_event, most_at_once> fetched_{};
+};
 
-  // The context's own bound is in milliseconds; tasks sleep more exactly than that.
-  void wake_at(steady_time until) noexcept {
-    if (!alarm_) {
-      int const made = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-      boost::system::error_code failed;
-      alarm_.emplace(context_);
-      if (made < 0 || alarm_->assign(made, failed)) {
-        fatal("ergon: no descriptor is left for a worker's timer");
+class epoll_descriptor final : public io_descriptor {
+ public:
+  epoll_descriptor(epoll_driver& driver, int number, io_listener& listener) noexcept
+      : listener(listener), driver_(driver), number_(number) {}
+
+  void close(bool here) noexcept override {
+    // Not left to the end of the descriptor: a forked child may hold another of it.
+    ::epoll_ctl(driver_.epoll_.get(), EPOLL_CTL_DEL, number_, nullptr);
+    ::close(number_);
+    epoll_driver& driver = driver_;
+    if (here) {
+      listener.forgotten();
+    } else {
+      next = driver.closed_.load(std::memory_order_relaxed);
+      while (!driver.closed_.compare_exchange_weak(next, this, std::memory_order_acq_rel, std::memory_order_relaxed)) {
       }
     }
-    if (!std::exchange(alarm_armed_, true)) {
-      alarm_->async_wait(asio::posix::descriptor_base::wait_read, time_passed{this});
-    }
-    // Setting it takes back that it has expired.
-    std::int64_t const at = std::max<std::int64_t>(until.time_since_epoch().count(), 1);
-    ::itimerspec const spec{.it_interval = {}, .it_value = {.tv_sec = at / 1'000'000'000, .tv_nsec = at % 1'000'000'000}};
-    ::timerfd_settime(alarm_->native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
+    driver.watched_.fetch_sub(1, std::memory_order_release);
   }
 
-  std::atomic<std::size_t> watched_{0};
-  std::atomic<bool> interrupted_{false};
-  place wake_up_memory_;
-  place alarm_memory_;
-  bool alarm_armed_ = false;
-  asio::io_context context_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> open_{context_.get_executor()};
-  std::optional<descriptor_type> alarm_;
-};
-
-class asio_descriptor final : public io_descriptor {
- public:
-  asio_descriptor(asio_driver& driver, int descriptor, io_listener& listener)
-      : driver_(driver), listener_(listener), descriptor_(driver.context_, descriptor) {
-    driver_.watched_.fetch_add(1, std::memory_order_relaxed);
-  }
-
-  bool arm(direction way) noexcept override {
-    bool const first = driver_.add_armed();
-    descriptor_.async_wait(
-        way == direction::read ? asio::posix::descriptor_base::wait_read : asio::posix::descriptor_base::wait_write,
-        on_ready{driver_, listener_, memory_[static_cast<std::size_t>(way)], way});
-    return first;
-  }
-
-  void close() noexcept override {
-    boost::system::error_code ignored;
-    descriptor_.close(ignored);
-    driver_.watched_.fetch_sub(1, std::memory_order_release);
-  }
+  io_listener& listener;
+  epoll_descriptor* next = nullptr;
 
  private:
-  asio_driver& driver_;
-  io_listener& listener_;
-  std::array<place, 2> memory_;
-  descriptor_type descriptor_;
+  epoll_driver& driver_;
+  int number_;
 };
 
-std::unique_ptr<io_descriptor> asio_driver::watch(int descriptor, io_listener& listener) {
-  try {
-    return std::make_unique<asio_descriptor>(*this, descriptor, listener);
-  } catch (const boost::system::system_error& e) {
-    throw std::system_error(e.code());
+std::unique_ptr<io_descriptor> epoll_driver::watch(int descriptor, io_listener& listener, bool& first) {
+  auto made = std::make_unique<epoll_descriptor>(*this, descriptor, listener);
+  ::epoll_event wanted{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = made.get()}};
+  // Before the first change can come.
+  first = watched_.fetch_add(1, std::memory_order_seq_cst) == 0;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &wanted) != 0) {
+    watched_.fetch_sub(1, std::memory_order_relaxed);
+    fail("epoll_ctl");
+  }
+  return made;
+}
+
+void epoll_driver::forget_closed() noexcept {
+  epoll_descriptor* each = closed_.exchange(nullptr, std::memory_order_acquire);
+  while (each != nullptr) {
+    std::exchange(each, each->next)->listener.forgotten();
   }
 }
 
-on_ready::~on_ready() {
-  if (listener_ != nullptr) {
-    driver_->drop_armed();
-    listener_->dropped(way_);
+int epoll_driver::fetch(steady_time until) noexcept {
+  constexpr int room = static_cast<int>(most_at_once);
+  if (until == steady_time::min()) {
+    return ::epoll_wait(epoll_.get(), fetched_.data(), room, 0);
   }
+  if (until == steady_time::max()) {
+    return ::epoll_wait(epoll_.get(), fetched_.data(), room, -1);
+  }
+  std::int64_t const left = std::max<std::int64_t>((until - clock::system().steady()).count(), 0);
+#ifdef SYS_epoll_pwait2
+  if (has_exact_wait_) {
+    ::timespec const span{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+    auto const count = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll_.get(), fetched_.data(), room, &span, nullptr, 0));
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
+      return count;
+    }
+    // Linux before 5.11.
+    has_exact_wait_ = false;
+  }
+#endif
+  std::int64_t const milliseconds = left / 1'000'000 + (left % 1'000'000 != 0 ? 1 : 0);
+  return ::epoll_wait(epoll_.get(), fetched_.data(), room, static_cast<int>(std::min<std::int64_t>(milliseconds, 1'000'000'000)));
 }
 
-void on_ready::operator()(const boost::system::error_code&) noexcept {
-  driver_->drop_armed();
-  std::exchange(listener_, nullptr)->ready(way_);
+void epoll_driver::look(steady_time until) noexcept {
+  if (closed_.load(std::memory_order_relaxed) != nullptr) {
+    forget_closed();
+  }
+  int const count = fetch(until);
+  for (int i = 0; i < count; ++i) {
+    ::epoll_event const& change = fetched_[static_cast<std::size_t>(i)];
+    if (change.data.ptr == nullptr) {
+      rung_.store(false, std::memory_order_release);
+      continue;
+    }
+    bool const failed = (change.events & (EPOLLERR | EPOLLHUP)) != 0;
+    static_cast<epoll_descriptor*>(change.data.ptr)
+        ->listener.ready({.readable = failed || (change.events & (EPOLLIN | EPOLLRDHUP)) != 0,
+                          .writable = failed || (change.events & EPOLLOUT) != 0,
+                          .ended = failed || (change.events & EPOLLRDHUP) != 0});
+  }
 }
 
 }  // namespace
 
-std::unique_ptr<io_driver> make_io_driver() { return std::make_unique<asio_driver>(); }
+std::unique_ptr<io_driver> make_io_driver() { return std::make_unique<epoll_driver>(); }
 
 }  // namespace ergon::detail

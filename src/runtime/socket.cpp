@@ -83,18 +83,18 @@ const char* what_it_does(stream_action action) noexcept {
 
 socket::~socket() { close(); }
 
-direction socket::way_of(const stream_operation& op) noexcept {
+socket::side& socket::side_of(const stream_operation& op) noexcept {
   switch (op.action) {
     case stream_action::read_some:
     case stream_action::read_exact:
     case stream_action::accept:
-      return direction::read;
+      return sides_[0];
     default:
-      return direction::write;
+      return sides_[1];
   }
 }
 
-io_step socket::perform_plain(stream_operation& op, side& in) const noexcept {
+io_step socket::perform_plain(stream_operation& op) const noexcept {
   for (;;) {
     switch (op.action) {
       case stream_action::read_some:
@@ -105,7 +105,6 @@ io_step socket::perform_plain(stream_operation& op, side& in) const noexcept {
         ::ssize_t const n = ::recv(descriptor_, op.data + op.done, op.size - op.done, 0);
         if (n > 0) {
           op.done += static_cast<std::size_t>(n);
-          in.exhausted = op.done < op.size;
           if (op.action == stream_action::read_some || op.done == op.size) {
             return io_step::ended;
           }
@@ -151,27 +150,46 @@ io_step socket::perform_plain(stream_operation& op, side& in) const noexcept {
     if (!would_block(errno)) {
       return failed(op, errno);
     }
-    in.exhausted = true;
-    return way_of(op) == direction::read ? io_step::wants_read : io_step::wants_write;
+    bool const writes = op.action == stream_action::write_all;
+    return writes ? io_step::wants_write : io_step::wants_read;
   }
 }
 
-io_step socket::perform(stream_operation& op, side& in) noexcept {
+// Under the lock.
+io_step socket::step(stream_operation& op) noexcept {
   if (closed_) {
     return failed(op, stream_operation::closed);
   }
-  return filter_ != nullptr ? filter_->perform(op, descriptor_) : perform_plain(op, in);
+  io_step const result = filter_ != nullptr ? filter_->perform(op, descriptor_) : perform_plain(op);
+  if (result == io_step::wants_read) {
+    sides_[0].exhausted = true;
+  } else if (result == io_step::wants_write) {
+    sides_[1].exhausted = true;
+  } else if (op.action == stream_action::read_some && filter_ == nullptr && op.done != 0 && op.done < op.size && !ended_) {
+    // A read that was not filled has taken everything; only the end does not announce itself once more.
+    sides_[0].exhausted = true;
+  }
+  return result;
+}
+
+std::unique_lock<std::mutex> socket::lock_for(side& of) noexcept {
+  std::unique_lock held(of.mutex);
+  if (filter_ != nullptr && &of != &sides_[0]) {
+    held.unlock();
+    held = std::unique_lock(sides_[0].mutex);
+  }
+  return held;
 }
 
 bool socket::attempt(stream_operation& op) noexcept {
-  direction const way = way_of(op);
-  side& in = side_of(way);
+  side& in = side_of(op);
+  bool const transfers = op.size != 0 || op.action == stream_action::accept;
   for (;;) {
-    std::lock_guard const guard(mutex_of(way));
-    if (in.waiting != nullptr || (in.exhausted && op.size != 0 && !closed_)) {
+    auto const held = lock_for(in);
+    if (in.waiting != nullptr || (in.exhausted && filter_ == nullptr && transfers && !closed_)) {
       return false;
     }
-    switch (perform(op, in)) {
+    switch (step(op)) {
       case io_step::ended:
         return true;
       case io_step::again:
@@ -184,37 +202,27 @@ bool socket::attempt(stream_operation& op) noexcept {
 }
 
 bool socket::enter(stream_operation& op) noexcept {
-  direction const way = way_of(op);
-  side& in = side_of(way);
+  side& in = side_of(op);
   for (;;) {
     {
-      std::lock_guard const guard(mutex_of(way));
-      if (in.waiting != nullptr) {
-        op.failure = stream_operation::in_use;
-        return false;
-      }
-      if (closed_) {
-        op.failure = stream_operation::closed;
+      auto const held = lock_for(in);
+      if (in.waiting != nullptr || closed_) {
+        op.failure = closed_ ? stream_operation::closed : stream_operation::in_use;
         return false;
       }
       if (watched_ != nullptr) {
-        // It was tried without the lock since; a filter may want either direction.
-        if (filter_ != nullptr) {
-          io_step const step = perform(op, in);
-          if (step == io_step::ended) {
+        // A change may have come since the attempt.
+        if (filter_ != nullptr || !in.exhausted) {
+          io_step const result = step(op);
+          if (result == io_step::ended) {
             return false;
           }
-          if (step == io_step::again) {
+          if (result == io_step::again) {
             continue;
           }
-          in.waiting = &op;
-          op.entered();
-          arm(step == io_step::wants_read ? direction::read : direction::write);
-          return true;
         }
         in.waiting = &op;
         op.entered();
-        arm(way);
         return true;
       }
     }
@@ -226,87 +234,86 @@ bool socket::enter(stream_operation& op) noexcept {
 
 bool socket::find_home(stream_operation& op) noexcept {
   scheduler& runtime = op.waiter().home();
-  std::scoped_lock const guard(sides_[0].mutex, sides_[1].mutex);
-  if (watched_ != nullptr || closed_) {
-    return true;
-  }
-  try {
-    std::size_t const home = runtime.choose_home(spread_);
-    io_driver& driver = runtime.driver(home);
-    watched_ = driver.watch(descriptor_, *this);
-    runs_on_ = &runtime;
-    home_ = home;
-    driver_ = &driver;
-    return true;
-  } catch (const std::system_error& e) {
-    op.failure = e.code().value();
-  } catch (const std::bad_alloc&) {
-    op.failure = ENOMEM;
-  }
-  return false;
-}
-
-// Under the lock.
-void socket::arm(direction way) noexcept {
-  side& in = side_of(way);
-  if (std::exchange(in.armed, true)) {
-    return;
-  }
-  retain();
-  if (watched_->arm(way) && !runs_on_->is_worker(home_)) {
-    if (work* const visit = driver_->visit()) {
-      runs_on_->push_to(home_, *visit);
+  std::size_t const home = runtime.choose_home(spread_);
+  work* visit = nullptr;
+  {
+    std::scoped_lock const guard(sides_[0].mutex, sides_[1].mutex);
+    if (watched_ != nullptr || closed_) {
+      return true;
+    }
+    retain();
+    try {
+      io_driver& driver = runtime.driver(home);
+      bool first = false;
+      watched_ = driver.watch(descriptor_, *this, first);
+      runs_on_ = &runtime;
+      home_ = home;
+      visit = first && !runtime.is_worker(home) ? driver.visit() : nullptr;
+    } catch (const std::system_error& e) {
+      op.failure = e.code().value();
+    } catch (const std::bad_alloc&) {
+      op.failure = ENOMEM;
+    }
+    if (op.failure != 0) {
+      release();
+      return false;
     }
   }
+  if (visit != nullptr) {
+    runtime.push_to(home, *visit);
+  }
+  return true;
 }
 
-void socket::ready(direction way) noexcept {
-  std::array<stream_operation*, 2> ended{};
-  bool told = true;
-  bool again = false;
-  do {
-    again = false;
-    std::lock_guard const guard(mutex_of(way));
-    if (std::exchange(told, false)) {
-      side_of(way).armed = false;
-      side_of(way).exhausted = false;
+// What waits on one side goes on; the operation that has ended by that, or null. The lock is given away now and then.
+stream_operation* socket::go_on(side& of, std::unique_lock<std::mutex>& held) noexcept {
+  while (of.waiting != nullptr) {
+    switch (step(*of.waiting)) {
+      case io_step::ended:
+        return std::exchange(of.waiting, nullptr);
+      case io_step::again:
+        held.unlock();
+        held.lock();
+        break;
+      case io_step::wants_read:
+      case io_step::wants_write:
+        return nullptr;
     }
-    // With a filter each operation may have waited for either direction.
-    for (direction const each : {direction::read, direction::write}) {
-      side& in = side_of(each);
-      if ((each != way && filter_ == nullptr) || in.waiting == nullptr) {
-        continue;
+  }
+  return nullptr;
+}
+
+void socket::ready(io_change change) noexcept {
+  std::array<bool, 2> const changed{change.readable, change.writable};
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    if (!changed[i]) {
+      continue;
+    }
+    std::array<stream_operation*, 2> done{};
+    {
+      auto held = lock_for(sides_[i]);
+      sides_[i].exhausted = false;
+      if (i == 0 && change.ended) {
+        ended_ = true;
       }
-      switch (perform(*in.waiting, in)) {
-        case io_step::ended:
-          ended[static_cast<std::size_t>(each)] = std::exchange(in.waiting, nullptr);
-          break;
-        case io_step::again:
-          again = true;
-          break;
-        case io_step::wants_read:
-          arm(direction::read);
-          break;
-        case io_step::wants_write:
-          arm(direction::write);
-          break;
+      for (std::size_t j = 0; j < sides_.size(); ++j) {
+        // With a filter what waits on one side may want the other.
+        if (j == i || filter_ != nullptr) {
+          done[j] = go_on(sides_[j], held);
+        }
       }
     }
-  } while (again);
-  for (stream_operation* const op : ended) {
-    if (op != nullptr) {
-      op->end();
+    for (stream_operation* const op : done) {
+      if (op != nullptr) {
+        op->end();
+      }
     }
   }
-  release();
 }
-
-void socket::dropped(direction) noexcept { release(); }
 
 bool socket::leave(stream_operation& op) noexcept {
-  direction const way = way_of(op);
-  std::lock_guard const guard(mutex_of(way));
-  side& in = side_of(way);
+  side& in = side_of(op);
+  auto const held = lock_for(in);
   if (in.waiting != &op) {
     return false;
   }
@@ -328,7 +335,7 @@ void socket::close() noexcept {
       filter_->closing(descriptor_);
     }
     if (watched_ != nullptr) {
-      watched_->close();
+      watched_->close(runs_on_->is_worker(home_));
     } else {
       ::close(descriptor_);
     }
@@ -339,6 +346,11 @@ void socket::close() noexcept {
       op->end();
     }
   }
+}
+
+void socket::set_filter(std::unique_ptr<stream_filter> filter) noexcept {
+  std::scoped_lock const guard(sides_[0].mutex, sides_[1].mutex);
+  filter_ = std::move(filter);
 }
 
 void socket::fail(const stream_operation& op) const {

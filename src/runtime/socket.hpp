@@ -1,10 +1,12 @@
 // What a stream or a listener is, behind its handle: a descriptor that does not block, and for each direction the one operation that waits.
 //
-// An operation tries its system call first, on whichever thread its task runs. What would block stands in its direction's place, and the
-// driver of the socket's home worker is asked to watch; when the descriptor is ready that worker makes the call and wakes the task. So a
-// cancel takes an operation out of its place and is done: bytes are moved only by an operation that nobody can take out any more.
+// An operation tries its system call first, on whichever thread its task runs. What would block stands in its direction's place; when the
+// driver of the socket's home worker says that the descriptor has become ready, that worker makes the call and wakes the task. So a cancel
+// takes an operation out of its place and is done: bytes are moved only by an operation that nobody can take out any more.
 //
-// Locking. Each direction has a mutex, held over its system call, so a descriptor is never closed under one; who closes, or asks a driver to
+// The driver tells changes, once. `exhausted` says that a call found nothing left and no change came since: only then may an operation wait.
+//
+// Locking. Each direction has a mutex, held over its system call, so a descriptor is never closed under one; who closes, or has a driver
 // watch, holds both. With a filter (TLS), whose two directions share their state, the first serves both. Order: a root's lock,
 // a mutex, a timer store's lock. What ends is woken after the mutex was given back.
 //
@@ -30,8 +32,9 @@ class scheduler;
 /// What became of an operation's attempt.
 enum class io_step : std::uint8_t {
   ended,
-  /// It has work left; others who want the lock come first.
+  /// It has work left, and others who want the lock come first.
   again,
+  /// It goes on when there is something to read, or room to write.
   wants_read,
   wants_write,
 };
@@ -65,8 +68,8 @@ class socket final : public stream_state, private io_listener {
   [[noreturn]] void fail(const stream_operation& op) const override;
   [[nodiscard]] std::string name() const override { return name_; }
 
-  /// Before anybody else uses it.
-  void set_filter(std::unique_ptr<stream_filter> filter) noexcept { filter_ = std::move(filter); }
+  /// While no operation is under way.
+  void set_filter(std::unique_ptr<stream_filter> filter) noexcept;
   [[nodiscard]] stream_filter* filter() const noexcept { return filter_.get(); }
   void set_name(std::string name) noexcept { name_ = std::move(name); }
 
@@ -85,34 +88,30 @@ class socket final : public stream_state, private io_listener {
   struct side {
     std::mutex mutex;
     stream_operation* waiting = nullptr;
-    /// The driver will tell.
-    bool armed = false;
-    /// The last attempt found nothing more: only the driver knows when the next one is worth it.
     bool exhausted = false;
   };
 
-  [[nodiscard]] static direction way_of(const stream_operation& op) noexcept;
-  [[nodiscard]] side& side_of(direction way) noexcept { return sides_[static_cast<std::size_t>(way)]; }
-  [[nodiscard]] std::mutex& mutex_of(direction way) noexcept {
-    return sides_[filter_ != nullptr ? 0 : static_cast<std::size_t>(way)].mutex;
-  }
+  [[nodiscard]] side& side_of(const stream_operation& op) noexcept;
+  [[nodiscard]] std::unique_lock<std::mutex> lock_for(side& of) noexcept;
 
-  io_step perform(stream_operation& op, side& in) noexcept;
-  io_step perform_plain(stream_operation& op, side& in) const noexcept;
+  io_step step(stream_operation& op) noexcept;
+  io_step perform_plain(stream_operation& op) const noexcept;
   bool find_home(stream_operation& op) noexcept;
-  void arm(direction way) noexcept;
+  stream_operation* go_on(side& of, std::unique_lock<std::mutex>& held) noexcept;
 
-  void ready(direction way) noexcept override;
-  void dropped(direction way) noexcept override;
+  void ready(io_change change) noexcept override;
+  void forgotten() noexcept override { release(); }
 
   int descriptor_;
   bool closed_ = false;
   bool spread_;
+  /// What is read next may be the end, which is no change of its own.
+  bool ended_ = false;
+  // To read and to write.
   std::array<side, 2> sides_;
   std::unique_ptr<stream_filter> filter_;
   scheduler* runs_on_ = nullptr;
   std::size_t home_ = 0;
-  io_driver* driver_ = nullptr;
   std::unique_ptr<io_descriptor> watched_;
   std::string name_;
 };
