@@ -172,6 +172,8 @@ void epoll_driver::look(steady_time until) noexcept {
     forget_closed();
   }
   int const count = fetch(until);
+  // What was made before it was watched is seen from here on.
+  static_cast<void>(watched_.load(std::memory_order_acquire));
   for (int i = 0; i < count; ++i) {
     ::epoll_event const& change = fetched_[static_cast<std::size_t>(i)];
     if (change.data.ptr == nullptr) {
