@@ -20,6 +20,8 @@
 
 #include <ergon/runtime/root.hpp>
 
+#include "runtime/owned_descriptor.hpp"
+
 namespace ergon::detail {
 
 namespace {
@@ -28,22 +30,6 @@ namespace {
 constexpr std::size_t most_at_once = 256;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int number) noexcept : number_(number) {}
-  owned_descriptor(const owned_descriptor&) = delete;
-  owned_descriptor& operator=(const owned_descriptor&) = delete;
-  ~owned_descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  [[nodiscard]] int get() const noexcept { return number_; }
-
- private:
-  int number_;
-};
 
 class epoll_descriptor;
 

@@ -131,7 +131,7 @@ io_step socket::perform_plain(stream_operation& op) const noexcept {
       case stream_action::accept: {
         int const taken = ::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (taken >= 0) {
-          op.done = static_cast<std::size_t>(taken);
+          op.done = static_cast<std::size_t>(taken) + 1;
           return io_step::ended;
         }
         if (was_gone(errno)) {
@@ -318,6 +318,9 @@ bool socket::leave(stream_operation& op) noexcept {
     return false;
   }
   in.waiting = nullptr;
+  if (filter_ != nullptr) {
+    filter_->left(op);
+  }
   return true;
 }
 

@@ -21,29 +21,13 @@
 #include <ergon/runtime/task_group.hpp>
 
 #include "runtime/address.hpp"
+#include "runtime/named_timeout.hpp"
+#include "runtime/owned_descriptor.hpp"
 #include "runtime/socket.hpp"
 
 namespace ergon {
 
 namespace {
-
-/// Closes what was not handed on.
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int number) noexcept : number_(number) {}
-  owned_descriptor(const owned_descriptor&) = delete;
-  owned_descriptor& operator=(const owned_descriptor&) = delete;
-  ~owned_descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  [[nodiscard]] int get() const noexcept { return number_; }
-  int release() noexcept { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 [[noreturn]] void refuse(const std::string& what, int number) {
   throw error(errc::unavailable, what + ": " + detail::system_text(number));
@@ -93,7 +77,7 @@ task<tcp_stream> tcp_stream::connect_one(endpoint to, tcp_options options, std::
   if (to.port == 0) {
     throw error(errc::invalid_argument, "connecting to " + name + ": port 0 is no port to connect to");
   }
-  owned_descriptor made{::socket(to.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  detail::owned_descriptor made{::socket(to.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (made.get() < 0) {
     refuse("connecting to " + name + " failed", errno);
   }
@@ -207,22 +191,8 @@ task<tcp_stream> tcp_stream::connect(std::string host, std::uint16_t port, tcp_c
   if (port == 0) {
     throw error(errc::invalid_argument, "connecting to " + name + ": port 0 is no port to connect to");
   }
-  if (options.timeout == std::chrono::nanoseconds::max()) {
-    co_return co_await connect_any(std::move(host), port, options);
-  }
-  bool out_of_time = false;
-  try {
-    co_return co_await timeout(options.timeout, connect_any(std::move(host), port, options));
-  } catch (const error& e) {
-    if (e.reason() != errc::timed_out) {
-      throw;
-    }
-    out_of_time = true;
-  }
-  if (out_of_time) {
-    throw error(errc::timed_out, "connecting to " + name + ": " + detail::timeout_text(options.timeout));
-  }
-  co_return tcp_stream{};
+  auto const span = options.timeout;
+  co_return co_await detail::named_timeout(span, "connecting to " + name, connect_any(std::move(host), port, options));
 }
 
 task<tcp_stream> tcp_stream::connect(endpoint to, tcp_connect_options options) {
@@ -232,7 +202,7 @@ task<tcp_stream> tcp_stream::connect(endpoint to, tcp_connect_options options) {
 tcp_listener tcp_listener::bind(tcp_listen_options options) {
   endpoint const at{options.address, options.port};
   std::string const what = "listening at " + at.text() + " failed";
-  owned_descriptor made{
+  detail::owned_descriptor made{
       ::socket(at.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (made.get() < 0) {
     refuse(what, errno);
@@ -254,14 +224,14 @@ tcp_listener tcp_listener::bind(tcp_listen_options options) {
 endpoint tcp_listener::local_endpoint() const { return endpoint_of(*state_, &::getsockname); }
 
 tcp_listener::accept_operation::~accept_operation() {
-  if (action == detail::stream_action::accept && failure == 0 && done != 0 && !taken_) {
-    ::close(static_cast<int>(done));
+  if (failure == 0 && done != 0 && !taken_) {
+    ::close(static_cast<int>(done) - 1);
   }
 }
 
 tcp_stream tcp_listener::accept_operation::await_resume() {
   check();
-  owned_descriptor taken{static_cast<int>(done)};
+  detail::owned_descriptor taken{static_cast<int>(done) - 1};
   taken_ = true;
   set_options(taken.get(), options_);
   detail::system_address address;

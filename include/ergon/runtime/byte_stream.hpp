@@ -96,7 +96,7 @@ class ERGON_EXPORT stream_operation : public operation {
   int failure = 0;
   std::byte* data = nullptr;
   std::size_t size = 0;
-  /// Bytes that were moved; the descriptor that was accepted.
+  /// Bytes that were moved; the number of the descriptor that was accepted, and one.
   std::size_t done = 0;
 
   /// The task that waits.
@@ -303,9 +303,9 @@ class ERGON_EXPORT byte_stream {
 
  protected:
   [[nodiscard]] detail::stream_state& state() const { return *state_; }
-  [[nodiscard]] detail::stream_ref take_state() noexcept { return std::move(state_); }
 
  private:
+  friend class tls_stream;
   detail::stream_ref state_;
 };
 
