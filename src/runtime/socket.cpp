@@ -318,9 +318,6 @@ bool socket::leave(stream_operation& op) noexcept {
     return false;
   }
   in.waiting = nullptr;
-  if (filter_ != nullptr) {
-    filter_->left(op);
-  }
   return true;
 }
 

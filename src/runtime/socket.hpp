@@ -48,8 +48,6 @@ class stream_filter {
   virtual ~stream_filter() = default;
 
   virtual io_step perform(stream_operation& op, int descriptor) noexcept = 0;
-  /// An operation that had waited goes without an end.
-  virtual void left(const stream_operation& op) noexcept = 0;
   /// The descriptor is about to be closed; must not wait.
   virtual void closing(int descriptor) noexcept = 0;
   /// Of an operation whose failure is `see_state`.

@@ -90,7 +90,6 @@ class tls_filter final : public stream_filter {
   tls_filter(std::shared_ptr<const tls_settings> settings, const std::string& host);
 
   io_step perform(stream_operation& op, int descriptor) noexcept override;
-  void left(const stream_operation& op) noexcept override;
   void closing(int descriptor) noexcept override;
   [[noreturn]] void fail(const stream_operation& op, const std::string& name) const override;
 
@@ -126,9 +125,8 @@ class tls_filter final : public stream_filter {
   bool at_end_ = false;
   bool shaken_ = false;
   bool broken_ = false;
-  // Part of a record was sent, of bytes that the operation under way still holds.
+  // Part of a record was sent, of bytes that the operation under way still holds; or held, if it was stopped.
   bool sends_record_ = false;
-  bool write_was_cut_ = false;
   std::string distrust_;
   std::array<failure, 2> failures_;
 };
@@ -252,7 +250,7 @@ io_step tls_filter::failed(stream_operation& op, errc code, std::string text) no
 io_step tls_filter::perform(stream_operation& op, int descriptor) noexcept {
   descriptor_ = descriptor;
   if (op.action == stream_action::write_all || op.action == stream_action::shutdown_send) {
-    if (write_was_cut_) {
+    if (sends_record_ && !op.begun) {
       return failed(op, errc::connection_lost, "an earlier write was stopped midway, and what follows it would not be understood");
     }
   }
@@ -321,7 +319,9 @@ io_step tls_filter::ended(stream_operation& op, int result) noexcept {
     case SSL_ERROR_WANT_READ:
       return io_step::wants_read;
     case SSL_ERROR_WANT_WRITE:
-      sends_record_ = sends_record_ || op.action == stream_action::write_all;
+      if (op.action == stream_action::write_all) {
+        sends_record_ = op.begun = true;
+      }
       return io_step::wants_write;
     case SSL_ERROR_ZERO_RETURN:
       if (op.action != stream_action::read_some) {
@@ -346,12 +346,6 @@ io_step tls_filter::ended(stream_operation& op, int result) noexcept {
                          : "the other side ended the connection without ending the TLS session: what came may be cut off");
   }
   return failed(op, code, openssl_text());
-}
-
-void tls_filter::left(const stream_operation& op) noexcept {
-  if (op.action == stream_action::write_all && sends_record_) {
-    write_was_cut_ = true;
-  }
 }
 
 void tls_filter::closing(int descriptor) noexcept {
