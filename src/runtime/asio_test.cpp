@@ -231,7 +231,7 @@ TEST(AsioTest, ACancelOfTheOperationCancelsTheTask) {
                     }
                   }));
   rt.settle();
-  signal.emit(asio::cancellation_type::terminal);
+  on(other.context, [&] { signal.emit(asio::cancellation_type::terminal); });
   EXPECT_EQ(told.get_future().get(), errc::cancelled);
 }
 

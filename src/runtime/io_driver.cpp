@@ -29,6 +29,8 @@ namespace {
 // So many changes are taken in a row before the worker's tasks get their turn.
 constexpr std::size_t most_at_once = 256;
 
+constexpr std::uint32_t all_changes = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 class epoll_descriptor;
@@ -87,6 +89,11 @@ class epoll_descriptor final : public io_descriptor {
   epoll_descriptor(epoll_driver& driver, int number, io_listener& listener) noexcept
       : listener(listener), driver_(driver), number_(number) {}
 
+  void renew() noexcept override {
+    ::epoll_event wanted{.events = all_changes, .data = {.ptr = this}};
+    ::epoll_ctl(driver_.epoll_.get(), EPOLL_CTL_MOD, number_, &wanted);
+  }
+
   void close(bool here) noexcept override {
     // Not left to the end of the descriptor: a forked child may hold another of it.
     ::epoll_ctl(driver_.epoll_.get(), EPOLL_CTL_DEL, number_, nullptr);
@@ -112,7 +119,7 @@ class epoll_descriptor final : public io_descriptor {
 
 std::unique_ptr<io_descriptor> epoll_driver::watch(int descriptor, io_listener& listener, bool& first) {
   auto made = std::make_unique<epoll_descriptor>(*this, descriptor, listener);
-  ::epoll_event wanted{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = made.get()}};
+  ::epoll_event wanted{.events = all_changes, .data = {.ptr = made.get()}};
   // Before the first change can come.
   first = watched_.fetch_add(1, std::memory_order_seq_cst) == 0;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &wanted) != 0) {

@@ -41,6 +41,8 @@ class io_descriptor {
   io_descriptor& operator=(const io_descriptor&) = delete;
   virtual ~io_descriptor() = default;
 
+  /// Has told anew what is ready by now.
+  virtual void renew() noexcept = 0;
   /// Closes it. Once, from any thread, of `here` true if that is the driver's worker. Destroyed after `forgotten`, which may be called in here.
   virtual void close(bool here) noexcept = 0;
 };

@@ -20,6 +20,9 @@ std::string system_text(int number) { return std::generic_category().message(num
 
 namespace {
 
+// So many bytes are moved before the thread's other tasks, and others who want the lock, get their turn.
+constexpr std::size_t most_in_a_row = 256 * std::size_t{1024};
+
 bool would_block(int number) noexcept { return number == EAGAIN || number == EWOULDBLOCK; }
 
 io_step failed(stream_operation& op, int number) noexcept {
@@ -95,6 +98,7 @@ socket::side& socket::side_of(const stream_operation& op) noexcept {
 }
 
 io_step socket::perform_plain(stream_operation& op) const noexcept {
+  std::size_t const start = op.done;
   for (;;) {
     switch (op.action) {
       case stream_action::read_some:
@@ -102,10 +106,13 @@ io_step socket::perform_plain(stream_operation& op) const noexcept {
         if (op.done == op.size) {
           return io_step::ended;
         }
+        if (op.done - start >= most_in_a_row) {
+          return io_step::again;
+        }
         ::ssize_t const n = ::recv(descriptor_, op.data + op.done, op.size - op.done, 0);
         if (n > 0) {
           op.done += static_cast<std::size_t>(n);
-          if (op.action == stream_action::read_some || op.done == op.size) {
+          if (op.action == stream_action::read_some) {
             return io_step::ended;
           }
           continue;
@@ -119,7 +126,11 @@ io_step socket::perform_plain(stream_operation& op) const noexcept {
         if (op.done == op.size) {
           return io_step::ended;
         }
-        ::ssize_t const n = ::send(descriptor_, op.data + op.done, op.size - op.done, MSG_NOSIGNAL);
+        if (op.done - start >= most_in_a_row) {
+          return io_step::again;
+        }
+        std::size_t const part = std::min(op.size - op.done, most_in_a_row);
+        ::ssize_t const n = ::send(descriptor_, op.data + op.done, part, MSG_NOSIGNAL);
         if (n >= 0) {
           op.done += static_cast<std::size_t>(n);
           continue;
@@ -161,6 +172,7 @@ io_step socket::step(stream_operation& op) noexcept {
     return failed(op, stream_operation::closed);
   }
   io_step const result = filter_ != nullptr ? filter_->perform(op, descriptor_) : perform_plain(op);
+  op.unfinished = result == io_step::again;
   if (result == io_step::wants_read) {
     sides_[0].exhausted = true;
   } else if (result == io_step::wants_write) {
@@ -184,21 +196,11 @@ std::unique_lock<std::mutex> socket::lock_for(side& of) noexcept {
 bool socket::attempt(stream_operation& op) noexcept {
   side& in = side_of(op);
   bool const transfers = op.size != 0 || op.action == stream_action::accept;
-  for (;;) {
-    auto const held = lock_for(in);
-    if (in.waiting != nullptr || (in.exhausted && filter_ == nullptr && transfers && !closed_)) {
-      return false;
-    }
-    switch (step(op)) {
-      case io_step::ended:
-        return true;
-      case io_step::again:
-        continue;
-      case io_step::wants_read:
-      case io_step::wants_write:
-        return false;
-    }
+  auto const held = lock_for(in);
+  if (in.waiting != nullptr || (in.exhausted && filter_ == nullptr && transfers && !closed_)) {
+    return false;
   }
+  return step(op) == io_step::ended;
 }
 
 bool socket::enter(stream_operation& op) noexcept {
@@ -212,17 +214,14 @@ bool socket::enter(stream_operation& op) noexcept {
       }
       if (watched_ != nullptr) {
         // A change may have come since the attempt.
-        if (filter_ != nullptr || !in.exhausted) {
-          io_step const result = step(op);
-          if (result == io_step::ended) {
-            return false;
-          }
-          if (result == io_step::again) {
-            continue;
-          }
+        if (!op.unfinished && (filter_ != nullptr || !in.exhausted) && step(op) == io_step::ended) {
+          return false;
         }
         in.waiting = &op;
         op.entered();
+        if (op.unfinished) {
+          watched_->renew();
+        }
         return true;
       }
     }
@@ -265,20 +264,17 @@ bool socket::find_home(stream_operation& op) noexcept {
   return true;
 }
 
-// What waits on one side goes on; the operation that has ended by that, or null. The lock is given away now and then.
-stream_operation* socket::go_on(side& of, std::unique_lock<std::mutex>& held) noexcept {
-  while (of.waiting != nullptr) {
-    switch (step(*of.waiting)) {
-      case io_step::ended:
-        return std::exchange(of.waiting, nullptr);
-      case io_step::again:
-        held.unlock();
-        held.lock();
-        break;
-      case io_step::wants_read:
-      case io_step::wants_write:
-        return nullptr;
-    }
+// What waits on one side goes on; the operation that has ended by that, or null. Under the lock.
+stream_operation* socket::go_on(side& of) noexcept {
+  if (of.waiting == nullptr) {
+    return nullptr;
+  }
+  io_step const result = step(*of.waiting);
+  if (result == io_step::ended) {
+    return std::exchange(of.waiting, nullptr);
+  }
+  if (result == io_step::again) {
+    watched_->renew();
   }
   return nullptr;
 }
@@ -291,7 +287,7 @@ void socket::ready(io_change change) noexcept {
     }
     std::array<stream_operation*, 2> done{};
     {
-      auto held = lock_for(sides_[i]);
+      auto const held = lock_for(sides_[i]);
       sides_[i].exhausted = false;
       if (i == 0 && change.ended) {
         ended_ = true;
@@ -299,7 +295,7 @@ void socket::ready(io_change change) noexcept {
       for (std::size_t j = 0; j < sides_.size(); ++j) {
         // With a filter what waits on one side may want the other.
         if (j == i || filter_ != nullptr) {
-          done[j] = go_on(sides_[j], held);
+          done[j] = go_on(sides_[j]);
         }
       }
     }

@@ -32,7 +32,7 @@ class scheduler;
 /// What became of an operation's attempt.
 enum class io_step : std::uint8_t {
   ended,
-  /// It has work left, and others who want the lock come first.
+  /// It has work left that does not block, and others come first.
   again,
   /// It goes on when there is something to read, or room to write.
   wants_read,
@@ -97,7 +97,7 @@ class socket final : public stream_state, private io_listener {
   io_step step(stream_operation& op) noexcept;
   io_step perform_plain(stream_operation& op) const noexcept;
   bool find_home(stream_operation& op) noexcept;
-  stream_operation* go_on(side& of, std::unique_lock<std::mutex>& held) noexcept;
+  stream_operation* go_on(side& of) noexcept;
 
   void ready(io_change change) noexcept override;
   void forgotten() noexcept override { release(); }

@@ -608,8 +608,32 @@ TEST(TcpTest, AConnectionThatAlwaysHasBytesLeavesOthersTheirTurn) {
   }());
 }
 
-TEST(TcpTest, ABlockedWorkerDoesNotKeepAnothersBytes) {
-  // A stream whose home is one worker is used by a task on another.
+TEST(TcpTest, AHugeTransferLeavesOthersTheirTurn) {
+  // Sender and receiver keep each other going on two threads; the rest of the program goes on.
+  runtime rt{{.threads = 2}};
+  rt.block_on([]() -> task<void> {
+    auto [near, far] = co_await make_connection();
+    std::string const much(256'000'000, 'x');
+    std::string got(much.size(), '\0');
+    std::atomic<bool> over{false};
+    auto sends = spawn([](tcp_stream& to, const std::string& what) -> task<void> { co_await to.write_all(what); }(near, much));
+    auto reads = spawn([](tcp_stream& from, std::string& into, std::atomic<bool>& end) -> task<void> {
+      co_await from.read_exact(bytes_of(into));
+      end = true;
+    }(far, got, over));
+    std::size_t turns = 0;
+    while (!over) {
+      co_await yield();
+      ++turns;
+    }
+    EXPECT_GT(turns, 100U);
+    co_await sends;
+    co_await reads;
+    EXPECT_TRUE(got == much);
+  }());
+}
+
+TEST(TcpTest, AStreamServesTasksOnAnyWorker) {
   runtime rt{{.threads = 2}};
   rt.block_on([]() -> task<void> {
     auto [near, far] = co_await make_connection();

@@ -34,7 +34,7 @@ class tls_settings {
 
 namespace {
 
-// So many bytes are moved before others who want the socket's lock get it.
+// So many bytes are moved before others get their turn.
 constexpr std::size_t most_in_a_row = 64 * 1024;
 
 // The oldest entry of the thread's list, which is emptied.

@@ -87,6 +87,8 @@ class ERGON_EXPORT stream_operation : public operation {
 
   // What the state works with. Whoever ends it has taken it out of its place first, or was never let see it there.
   const stream_action action;
+  /// It would not block, but gave way to others.
+  bool unfinished = false;
   /// A filter's: it has taken some of the bytes and is to be given them again.
   bool begun = false;
   // Beyond the numbers of errno.
