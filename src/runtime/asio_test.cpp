@@ -76,9 +76,9 @@ TEST(AsioTest, ATaskReadsAndWritesThroughSocketsOfAsio) {
     asio::ip::tcp::acceptor acceptor{context, {asio::ip::address_v4::loopback(), 0}};
     asio::ip::tcp::socket near{context};
     asio::ip::tcp::socket far{context};
-    auto accepting =
-        spawn([](asio::ip::tcp::acceptor& at, asio::ip::tcp::socket& into) -> task<void> { co_await at.async_accept(into, use_ergon); }(
-            acceptor, far));
+    auto accepting = spawn([](asio::ip::tcp::acceptor& at, asio::ip::tcp::socket& into) -> task<void> {
+      co_await at.async_accept(into, use_ergon);
+    }(acceptor, far));
     co_await near.async_connect(acceptor.local_endpoint(), use_ergon);
     co_await accepting;
     std::string const said = "hello";
@@ -206,10 +206,13 @@ TEST(AsioTest, AContextStaysBusyUntilTheTaskHasEnded) {
   asio::io_context context;
   event gate;
   int told = 0;
-  spawn_from_asio(context.get_executor(), rt, [](event& until) -> task<int> {
-    co_await until.wait();
-    co_return 7;
-  }(gate), [&](const std::exception_ptr& failure, int n) { told = failure == nullptr ? n : -1; });
+  spawn_from_asio(
+      context.get_executor(), rt,
+      [](event& until) -> task<int> {
+        co_await until.wait();
+        co_return 7;
+      }(gate),
+      [&](const std::exception_ptr& failure, int n) { told = failure == nullptr ? n : -1; });
   EXPECT_EQ(context.poll(), 0U);
   gate.set();
   context.run();
@@ -222,14 +225,15 @@ TEST(AsioTest, ACancelOfTheOperationCancelsTheTask) {
   event never;
   asio::cancellation_signal signal;
   std::promise<errc> told;
-  spawn_from_asio(other.context.get_executor(), rt, [](event& until) -> task<void> { co_await until.wait(); }(never),
-                  asio::bind_cancellation_slot(signal.slot(), [&](const std::exception_ptr& failure) {
-                    try {
-                      std::rethrow_exception(failure);
-                    } catch (const error& e) {
-                      told.set_value(e.reason());
-                    }
-                  }));
+  spawn_from_asio(
+      other.context.get_executor(), rt, [](event& until) -> task<void> { co_await until.wait(); }(never),
+      asio::bind_cancellation_slot(signal.slot(), [&](const std::exception_ptr& failure) {
+        try {
+          std::rethrow_exception(failure);
+        } catch (const error& e) {
+          told.set_value(e.reason());
+        }
+      }));
   rt.settle();
   on(other.context, [&] { signal.emit(asio::cancellation_type::terminal); });
   EXPECT_EQ(told.get_future().get(), errc::cancelled);
@@ -241,8 +245,8 @@ TEST(AsioTest, AShutdownOfTheRuntimeTellsAsioTheEnd) {
   event never;
   {
     runtime rt{{.threads = 1}};
-    end = spawn_from_asio(other.context.get_executor(), rt, [](event& until) -> task<void> { co_await until.wait(); }(never),
-                          asio::use_future);
+    end = spawn_from_asio(
+        other.context.get_executor(), rt, [](event& until) -> task<void> { co_await until.wait(); }(never), asio::use_future);
   }
   EXPECT_THROW(end.get(), error);
 }

@@ -67,9 +67,8 @@ TEST(DnsTest, ACancelEndsTheWaitAndTheLookUpTouchesNothing) {
     runtime rt{{.threads = 1}};
     auto waiting = rt.spawn(resolve("localhost"));
     waiting.cancel();
-    static_cast<void>(rt.block_on([](join_handle<std::vector<endpoint>>& h) -> task<bool> {
-      co_return (co_await as_result(h)).has_value();
-    }(waiting)));
+    static_cast<void>(rt.block_on(
+        [](join_handle<std::vector<endpoint>>& h) -> task<bool> { co_return (co_await as_result(h)).has_value(); }(waiting)));
   }
 }
 

@@ -72,9 +72,7 @@ class io_driver {
   [[nodiscard]] virtual std::unique_ptr<io_descriptor> watch(int descriptor, io_listener& listener, bool& first) = 0;
 
   /// What brings the worker here when it has run. Null: that is on its way.
-  [[nodiscard]] work* visit() noexcept {
-    return visit_.on_the_way.exchange(true, std::memory_order_seq_cst) ? nullptr : &visit_;
-  }
+  [[nodiscard]] work* visit() noexcept { return visit_.on_the_way.exchange(true, std::memory_order_seq_cst) ? nullptr : &visit_; }
 
  protected:
   std::atomic<std::size_t> watched_{0};

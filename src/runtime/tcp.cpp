@@ -34,9 +34,7 @@ namespace {
 }
 
 void set_options(int descriptor, const tcp_options& options) noexcept {
-  auto const set = [descriptor](int level, int name, int value) {
-    ::setsockopt(descriptor, level, name, &value, sizeof value);
-  };
+  auto const set = [descriptor](int level, int name, int value) { ::setsockopt(descriptor, level, name, &value, sizeof value); };
   if (options.no_delay) {
     set(IPPROTO_TCP, TCP_NODELAY, 1);
   }
@@ -146,7 +144,8 @@ task<tcp_stream> tcp_stream::connect_any(std::string host, std::uint16_t port, t
 
   event over;
   co_await with_group([&](task_group& group) -> task<void> {
-    auto const attempt = [](attempts& in, event& done, std::size_t index, tcp_connect_options how, std::string name) -> task<void> {
+    auto const attempt = [](attempts& in, event& done, std::size_t index, tcp_connect_options how,
+                            std::string name) -> task<void> {
       if (index != 0) {
         // Its turn comes with the failure of the one before, or with time.
         static_cast<void>(co_await as_result(timeout(how.next_address_after, until(in.failed[index - 1]))));
@@ -202,8 +201,7 @@ task<tcp_stream> tcp_stream::connect(endpoint to, tcp_connect_options options) {
 tcp_listener tcp_listener::bind(tcp_listen_options options) {
   endpoint const at{options.address, options.port};
   std::string const what = "listening at " + at.text() + " failed";
-  detail::owned_descriptor made{
-      ::socket(at.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  detail::owned_descriptor made{::socket(at.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (made.get() < 0) {
     refuse(what, errno);
   }

@@ -491,14 +491,17 @@ TEST(TcpTest, AHandleThatIsGoneEndsTheWait) {
     auto reading = spawn(read_text(near, 1));
     co_await yield();
     co_await yield();
-    { tcp_stream const gone = std::move(near); }
+    {
+      tcp_stream const gone = std::move(near);
+    }
     EXPECT_EQ((co_await as_result(reading)).error(), errc::closed);
   });
 }
 
 TEST(TcpTest, AnEmptyHandleThrowsClosed) {
   runtime rt{{.threads = 1}};
-  EXPECT_EQ(thrown_by([&] { rt.block_on([]() -> task<void> { co_await tcp_stream{}.write_all("x"); }()); }).reason(), errc::closed);
+  EXPECT_EQ(thrown_by([&] { rt.block_on([]() -> task<void> { co_await tcp_stream{}.write_all("x"); }()); }).reason(),
+            errc::closed);
   EXPECT_FALSE(tcp_stream{});
 }
 
@@ -530,7 +533,9 @@ TEST(TcpTest, ASecondReaderIsRefused) {
 // ── the runtime around it
 
 TEST(TcpTest, AShutdownEndsEveryWaitAndLeaksNoDescriptor) {
-  { runtime const warm{{.threads = 1}}; }
+  {
+    runtime const warm{{.threads = 1}};
+  }
   std::size_t const before = open_descriptors();
   for (unsigned const threads : {1U, 4U}) {
     runtime rt{{.threads = threads}};

@@ -62,8 +62,7 @@ std::string subject_of(X509* certificate) {
 // The hosts that a certificate is for.
 std::string hosts_of(X509* certificate) {
   std::string all;
-  auto* const names =
-      static_cast<GENERAL_NAMES*>(::X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  auto* const names = static_cast<GENERAL_NAMES*>(::X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names, i);
     std::string one;
@@ -201,7 +200,8 @@ int tls_filter::on_verify(int accepted, X509_STORE_CTX* chain) {
     X509* const of = ::X509_STORE_CTX_get_current_cert(chain);
     if (self.distrust_.empty()) {
       if (why == X509_V_ERR_HOSTNAME_MISMATCH || why == X509_V_ERR_IP_ADDRESS_MISMATCH) {
-        self.distrust_ = "its certificate is for other hosts than \"" + self.host_ + "\": " + (of != nullptr ? hosts_of(of) : "none");
+        self.distrust_ =
+            "its certificate is for other hosts than \"" + self.host_ + "\": " + (of != nullptr ? hosts_of(of) : "none");
       } else {
         self.distrust_ = std::string{::X509_verify_cert_error_string(why)} + " (certificate of \"" +
                          (of != nullptr ? subject_of(of) : "nobody") + "\")";
@@ -251,7 +251,8 @@ io_step tls_filter::perform(stream_operation& op, int descriptor) noexcept {
   descriptor_ = descriptor;
   if (op.action == stream_action::write_all || op.action == stream_action::shutdown_send) {
     if (sends_record_ && !op.begun) {
-      return failed(op, errc::connection_lost, "an earlier write was stopped midway, and what follows it would not be understood");
+      return failed(op, errc::connection_lost,
+                    "an earlier write was stopped midway, and what follows it would not be understood");
     }
   }
   ::ERR_clear_error();
@@ -455,8 +456,9 @@ task<tls_stream> tls_stream::handshake(byte_stream over, tls_context context, st
   }
   const std::string& name = !settings->server_name.empty() ? settings->server_name : host;
   if (!settings->is_server && settings->verify && name.empty()) {
-    throw error(errc::invalid_argument, "the TLS handshake with " + over.name() +
-                                            " needs the name that the certificate must be for: give host, or tls_client_options::server_name");
+    throw error(errc::invalid_argument,
+                "the TLS handshake with " + over.name() +
+                    " needs the name that the certificate must be for: give host, or tls_client_options::server_name");
   }
   socket->set_filter(std::make_unique<detail::tls_filter>(settings, name));
   socket->set_name("tls over " + socket->name());

@@ -105,7 +105,8 @@ class TlsTest : public ::testing::Test {
   }
   [[nodiscard]] std::string file(const std::string& name) const { return folder / name; }
   [[nodiscard]] tls_context server(const std::string& name = "server", const std::string& clients = "") const {
-    return tls_context::server({.certificate_file = file(name + ".pem"), .key_file = file(name + ".key"), .client_ca_file = clients});
+    return tls_context::server(
+        {.certificate_file = file(name + ".pem"), .key_file = file(name + ".key"), .client_ca_file = clients});
   }
   [[nodiscard]] tls_context client() const { return tls_context::client({.ca_file = file("ca.pem")}); }
 
@@ -300,11 +301,10 @@ TEST_F(TlsTest, TheNameInTheOptionsGoesBeforeTheHost) {
 TEST_F(TlsTest, AClientThatMustShowItselfIsAcceptedWithItsCertificateOnly) {
   write(make_identity({.name = "a client"}, &authority), "client");
   runtime rt{{.threads = 2}};
-  rt.block_on(attempt(server("server", file("ca.pem")),
-                      tls_context::client({.ca_file = file("ca.pem"),
-                                           .certificate_file = file("client.pem"),
-                                           .key_file = file("client.key")}),
-                      "localhost"));
+  rt.block_on(attempt(
+      server("server", file("ca.pem")),
+      tls_context::client({.ca_file = file("ca.pem"), .certificate_file = file("client.pem"), .key_file = file("client.key")}),
+      "localhost"));
   // With TLS 1.3 the client learns of it by its first read.
   rt.block_on([](tls_context server_side, tls_context client_side) -> task<void> {
     auto listener = tcp_listener::bind({});
@@ -467,7 +467,8 @@ TEST_F(TlsTest, FilesThatCannotBeUsedAreNamed) {
   }
   EXPECT_THROW(static_cast<void>(tls_context::client({.certificate_file = file("server.pem")})), error);
   EXPECT_THROW(static_cast<void>(tls_context::server({})), error);
-  EXPECT_THROW(static_cast<void>(tls_context::server({.certificate_file = file("server.pem"), .key_file = file("ca.key")})), error);
+  EXPECT_THROW(static_cast<void>(tls_context::server({.certificate_file = file("server.pem"), .key_file = file("ca.key")})),
+               error);
   error const e = [&]() -> error {
     runtime rt{{.threads = 1}};
     try {

@@ -142,8 +142,10 @@ unix_listener unix_listener::bind(std::string path, unix_listen_options options)
   if (::lstat(path.c_str(), &found) != 0) {
     refuse(what, errno);
   }
-  unix_listener listener{stream_on(made, false, "unix " + path), path,
-                         {.device = static_cast<unsigned long>(found.st_dev), .number = static_cast<unsigned long>(found.st_ino)}};
+  unix_listener listener{
+      stream_on(made, false, "unix " + path),
+      path,
+      {.device = static_cast<unsigned long>(found.st_dev), .number = static_cast<unsigned long>(found.st_ino)}};
   int failed = ::chmod(path.c_str(), options.mode) == 0 ? 0 : errno;
   if (failed == 0) {
     static_cast<detail::socket&>(*listener.state_).with_descriptor([&](int descriptor) {
@@ -162,7 +164,8 @@ void unix_listener::close() noexcept {
   }
   // First the name: who connects afterwards is told that nobody listens, not left in a queue.
   struct ::stat found{};
-  if (::lstat(path_.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) && found.st_dev == made_.device && found.st_ino == made_.number) {
+  if (::lstat(path_.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) && found.st_dev == made_.device &&
+      found.st_ino == made_.number) {
     ::unlink(path_.c_str());
   }
   made_ = {};

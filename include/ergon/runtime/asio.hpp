@@ -126,8 +126,8 @@ class asio_handler {
   asio_handler& operator=(asio_handler&&) = delete;
   ~asio_handler() {
     if (state_ != nullptr) {
-      state_->result.set_exception(
-          std::make_exception_ptr(error(errc::closed, "an operation of Asio was given up: its context was destroyed before it ended")));
+      state_->result.set_exception(std::make_exception_ptr(
+          error(errc::closed, "an operation of Asio was given up: its context was destroyed before it ended")));
       state_->ended.set();
     }
   }
@@ -226,13 +226,13 @@ class asio_completion {
   }
   template <class... Value>
   void send(std::exception_ptr failure, Value... value) {
-    boost::asio::post(works_.get_executor(), [handler = std::move(*handler_), failure = std::move(failure),
-                                              ... value = std::move(value)]() mutable {
-      if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected()) {
-        slot.clear();
-      }
-      std::move(handler)(std::move(failure), std::move(value)...);
-    });
+    boost::asio::post(works_.get_executor(),
+                      [handler = std::move(*handler_), failure = std::move(failure), ... value = std::move(value)]() mutable {
+                        if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected()) {
+                          slot.clear();
+                        }
+                        std::move(handler)(std::move(failure), std::move(value)...);
+                      });
     handler_.reset();
     works_.reset();
   }

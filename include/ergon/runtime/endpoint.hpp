@@ -33,7 +33,9 @@ class ERGON_EXPORT ip_address {
     return made;
   }
   [[nodiscard]] static constexpr ip_address loopback_v4() noexcept { return {}; }
-  [[nodiscard]] static constexpr ip_address loopback_v6() noexcept { return v6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}); }
+  [[nodiscard]] static constexpr ip_address loopback_v6() noexcept {
+    return v6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  }
   /// Every address of this machine, to listen at.
   [[nodiscard]] static constexpr ip_address any_v4() noexcept { return v4({0, 0, 0, 0}); }
   [[nodiscard]] static constexpr ip_address any_v6() noexcept { return v6({}); }

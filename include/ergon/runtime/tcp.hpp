@@ -87,9 +87,7 @@ class ERGON_EXPORT tcp_listener {
   /// Waits for a connection; the streams are spread over the workers. Cancellable. Throws `errc::closed` after `close`, `errc::unavailable` if
   /// the process has no descriptor left: then wait a little, and go on.
   [[nodiscard]] accept_operation accept() { return {*state_, stream_}; }
-  [[nodiscard]] auto accept(io_options options) {
-    return detail::limited<accept_operation>{options.timeout, *state_, stream_};
-  }
+  [[nodiscard]] auto accept(io_options options) { return detail::limited<accept_operation>{options.timeout, *state_, stream_}; }
 
   /// The address and the port that was chosen. Throws `errc::closed` after `close`.
   [[nodiscard]] endpoint local_endpoint() const;

@@ -71,7 +71,8 @@ class ERGON_EXPORT tls_stream : public byte_stream {
   /// for `host`. Cancellable; the connection is closed where it fails. Throws `errc::not_trusted` with what is wrong with the
   /// certificate, `errc::unavailable` where the other side breaks off or speaks no TLS that is accepted, `errc::invalid_argument`
   /// without a name to check, or over a stream that is encrypted already.
-  [[nodiscard]] static task<tls_stream> handshake(byte_stream over, tls_context context, std::string host = {}, io_options options = {});
+  [[nodiscard]] static task<tls_stream> handshake(byte_stream over, tls_context context, std::string host = {},
+                                                  io_options options = {});
 
   /// What was agreed on: `TLSv1.3`.
   [[nodiscard]] std::string protocol() const;
