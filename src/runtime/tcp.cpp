@@ -88,7 +88,7 @@ task<tcp_stream> tcp_stream::connect_one(endpoint to, tcp_options options, std::
   if (failed != 0 && failed != EINPROGRESS) {
     refuse("connecting to " + name + " failed", failed);
   }
-  tcp_stream stream{detail::stream_ref{new detail::socket(made.get(), false, "tcp " + name)}};
+  tcp_stream stream{detail::stream_ref{new detail::socket(made.get(), true, "tcp " + name)}};
   made.release();
   co_await detail::write_operation{stream.state(), detail::stream_action::connect, {}};
   co_return stream;
@@ -129,19 +129,21 @@ task<void> until(event& happens) { co_await happens.wait(); }
 
 }  // namespace
 
-task<tcp_stream> tcp_stream::connect_any(std::string host, std::uint16_t port, tcp_connect_options options) {
+// `host` stands in messages, beside the address; empty where there is none.
+task<tcp_stream> tcp_stream::connect_first(std::vector<endpoint> to, std::string host, tcp_connect_options options) {
+  if (to.empty()) {
+    throw error(errc::invalid_argument, "connecting to the first of no addresses: there must be at least one");
+  }
+  auto const named = [&](const endpoint& each) {
+    return host.empty() ? each.text() : host + ':' + std::to_string(each.port) + " (" + each.text() + ')';
+  };
+  if (to.size() == 1) {
+    co_return co_await connect_one(to.front(), options.stream, named(to.front()));
+  }
   attempts all;
-  all.addresses = in_turn(co_await resolve(host, port));
+  all.addresses = std::move(to);
   all.failed.resize(all.addresses.size());
   all.left = all.addresses.size();
-  auto const named = [&](const endpoint& to) {
-    std::string const text = to.text();
-    return to.address.text() == host ? text : host + ':' + std::to_string(port) + " (" + text + ')';
-  };
-  if (all.addresses.size() == 1) {
-    co_return co_await connect_one(all.addresses.front(), options.stream, named(all.addresses.front()));
-  }
-
   event over;
   co_await with_group([&](task_group& group) -> task<void> {
     auto const attempt = [](attempts& in, event& done, std::size_t index, tcp_connect_options how,
@@ -185,13 +187,23 @@ task<tcp_stream> tcp_stream::connect_any(std::string host, std::uint16_t port, t
   co_return std::move(*all.connected);
 }
 
-task<tcp_stream> tcp_stream::connect(std::string host, std::uint16_t port, tcp_connect_options options) {
-  std::string const name = host + ':' + std::to_string(port);
+task<tcp_stream> tcp_stream::connect_host(std::string host, std::uint16_t port, tcp_connect_options options) {
   if (port == 0) {
-    throw error(errc::invalid_argument, "connecting to " + name + ": port 0 is no port to connect to");
+    throw error(errc::invalid_argument, "connecting to " + host + ":0: port 0 is no port to connect to");
   }
-  auto const span = options.timeout;
-  co_return co_await detail::named_timeout(span, "connecting to " + name, connect_any(std::move(host), port, options));
+  auto found = in_turn(co_await resolve(host, port));
+  bool const is_address = ip_address::parse(host).has_value();
+  co_return co_await connect_first(std::move(found), is_address ? std::string{} : std::move(host), options);
+}
+
+task<tcp_stream> tcp_stream::connect(std::string host, std::uint16_t port, tcp_connect_options options) {
+  std::string what = "connecting to " + host + ':' + std::to_string(port);
+  return detail::named_timeout(options.timeout, std::move(what), connect_host(std::move(host), port, options));
+}
+
+task<tcp_stream> tcp_stream::connect_any(std::vector<endpoint> to, tcp_connect_options options) {
+  std::string what = "connecting to the first of " + std::to_string(to.size()) + " addresses";
+  return detail::named_timeout(options.timeout, std::move(what), connect_first(std::move(to), {}, options));
 }
 
 task<tcp_stream> tcp_stream::connect(endpoint to, tcp_connect_options options) {

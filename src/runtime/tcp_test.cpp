@@ -301,6 +301,41 @@ TEST(TcpTest, ConnectsToAHostByName) {
   });
 }
 
+TEST(TcpTest, TheNextAddressIsTriedWhenTheFirstRefusesAndWhenItIsSilent) {
+  manual_clock clock;
+  runtime rt{{.threads = 2, .clock = &clock}};
+  std::uint16_t refusing = 0;
+  {
+    auto gone = tcp_listener::bind({});
+    refusing = gone.local_endpoint().port;
+  }
+  auto good = tcp_listener::bind({});
+  endpoint const here = good.local_endpoint();
+  endpoint const nobody{ip_address{}, refusing};
+  EXPECT_EQ(rt.block_on(tcp_stream::connect_any({nobody, here})).remote_endpoint(), here);
+
+  // Silent: its queue is full, and the system drops who comes.
+  auto silent = tcp_listener::bind({.backlog = 0});
+  std::vector<join_handle<tcp_stream>> crowd;
+  for (int i = 0; i < 8; ++i) {
+    crowd.push_back(rt.spawn(tcp_stream::connect(silent.local_endpoint())));
+  }
+  rt.settle();
+  auto connecting = rt.spawn(tcp_stream::connect_any({silent.local_endpoint(), here}));
+  rt.settle();
+  EXPECT_FALSE(connecting.done());
+  clock.advance(250ms);
+  EXPECT_EQ(
+      rt.block_on([](join_handle<tcp_stream>& h) -> task<tcp_stream> { co_return co_await h; }(connecting)).remote_endpoint(),
+      here);
+
+  // All fail: each says how.
+  error const e = thrown_by([&] { rt.block_on(tcp_stream::connect_any({nobody, nobody})); });
+  EXPECT_EQ(e.reason(), errc::unavailable);
+  EXPECT_NE(std::string{e.what()}.find("; "), std::string::npos) << e.what();
+  EXPECT_EQ(thrown_by([&] { rt.block_on(tcp_stream::connect_any({})); }).reason(), errc::invalid_argument);
+}
+
 TEST(TcpTest, APortThatIsTakenIsRefusedWithItsNumber) {
   auto first = tcp_listener::bind({});
   std::uint16_t const port = first.local_endpoint().port;

@@ -77,7 +77,7 @@ task<unix_stream> unix_stream::connect_now(std::string path) {
     detail::owned_descriptor made = make_socket(what);
     int failed = ::connect(made.get(), address.get(), address.size) == 0 ? 0 : errno;
     if (failed == 0) {
-      co_return unix_stream{stream_on(made, false, "unix " + path)};
+      co_return unix_stream{stream_on(made, true, "unix " + path)};
     }
     if (failed != EAGAIN && failed != EINTR) {
       refuse(what, failed);
@@ -99,8 +99,8 @@ std::pair<unix_stream, unix_stream> unix_stream::pair() {
   }
   detail::owned_descriptor one{both[0]};
   detail::owned_descriptor other{both[1]};
-  unix_stream first{stream_on(one, false, "unix, one of a pair")};
-  return {std::move(first), unix_stream{stream_on(other, false, "unix, one of a pair")}};
+  unix_stream first{stream_on(one, true, "unix, one of a pair")};
+  return {std::move(first), unix_stream{stream_on(other, true, "unix, one of a pair")}};
 }
 
 unsigned unix_stream::peer_user() const {

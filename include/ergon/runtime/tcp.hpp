@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <ergon/base/export.hpp>
 #include <ergon/runtime/byte_stream.hpp>
@@ -40,6 +41,8 @@ class ERGON_EXPORT tcp_stream : public byte_stream {
   /// `errc::unavailable` with host, port and what each address answered, `errc::timed_out`, `errc::invalid_argument` for port 0.
   [[nodiscard]] static task<tcp_stream> connect(std::string host, std::uint16_t port, tcp_connect_options options = {});
   [[nodiscard]] static task<tcp_stream> connect(endpoint to, tcp_connect_options options = {});
+  /// To the first of these that answers, in their order. `errc::invalid_argument` without any.
+  [[nodiscard]] static task<tcp_stream> connect_any(std::vector<endpoint> to, tcp_connect_options options = {});
 
   /// Throws `errc::closed` after `close`.
   [[nodiscard]] endpoint local_endpoint() const;
@@ -50,7 +53,8 @@ class ERGON_EXPORT tcp_stream : public byte_stream {
   friend class tcp_listener;
   explicit tcp_stream(detail::stream_ref state) noexcept : byte_stream(std::move(state)) {}
   static task<tcp_stream> connect_one(endpoint to, tcp_options options, std::string name);
-  static task<tcp_stream> connect_any(std::string host, std::uint16_t port, tcp_connect_options options);
+  static task<tcp_stream> connect_first(std::vector<endpoint> to, std::string host, tcp_connect_options options);
+  static task<tcp_stream> connect_host(std::string host, std::uint16_t port, tcp_connect_options options);
 };
 
 struct tcp_listen_options {
