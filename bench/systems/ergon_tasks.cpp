@@ -20,6 +20,7 @@
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
+#include <ergon/runtime/tcp.hpp>
 #include <ergon/runtime/timer.hpp>
 
 #include "bench/systems/tasks.hpp"
@@ -264,6 +265,55 @@ boost::json::object skynet(const arguments& a) {
   return computed(a, leaves * (leaves - 1) / 2, fib_forked(20), [leaves] { return skynet_of(0, leaves); });
 }
 
+constexpr std::size_t message_size = 64;
+
+task<void> echo(ergon::tcp_stream with) {
+  std::array<std::byte, message_size> message{};
+  try {
+    for (;;) {
+      co_await with.read_exact(message);
+      co_await with.write_all(message);
+    }
+  } catch (const ergon::error&) {
+    // The client closes when it has had all its echoes.
+  }
+}
+
+task<void> ask(ergon::endpoint server, std::uint64_t round_trips) {
+  ergon::tcp_stream with = co_await ergon::tcp_stream::connect(server);
+  std::array<std::byte, message_size> sent{};
+  std::array<std::byte, message_size> got{};
+  std::uint64_t right = 0;
+  for (std::uint64_t i = 0; i < round_trips; ++i) {
+    sent[i % message_size] = static_cast<std::byte>(i);
+    co_await with.write_all(sent);
+    co_await with.read_exact(got);
+    right += sent == got ? 1 : 0;
+  }
+  ended.fetch_add(right, std::memory_order_relaxed);
+}
+
+// Clients and their server in one process, on the same threads.
+boost::json::object pingpong(const arguments& a) {
+  const std::uint64_t connections = a.number("connections");
+  const std::uint64_t round_trips = a.number("round_trips");
+  ergon::runtime rt{{.threads = static_cast<unsigned>(a.number("threads"))}};
+  double seconds = 0;
+  rt.block_on([](std::uint64_t connections, std::uint64_t round_trips, double& seconds) -> task<void> {
+    auto listener = ergon::tcp_listener::bind({});
+    const stopwatch clock;
+    co_await ergon::with_group([&](ergon::task_group& group) -> task<void> {
+      for (std::uint64_t c = 0; c < connections; ++c) {
+        group.spawn(ask(listener.local_endpoint(), round_trips * (c + 1) / connections - round_trips * c / connections));
+        group.spawn(echo(co_await listener.accept()));
+      }
+    });
+    seconds = clock.seconds();
+  }(connections, round_trips, seconds));
+  return line_of(static_cast<double>(round_trips) / seconds, ended == round_trips,
+                 fmt::format("of {} echoes {} were what was sent", round_trips, ended.load()));
+}
+
 // Timers that no task waits for: bytes of memory for each, what is theirs in the object included.
 boost::json::object timers(const arguments& a) {
   struct counting final : ergon::timer_callback {
@@ -329,10 +379,12 @@ int main(int argc, char** argv) {
     if (a.scenario() == "channel") return channel(a);
     if (a.scenario() == "fib") return fib(a);
     if (a.scenario() == "skynet") return skynet(a);
+    if (a.scenario() == "pingpong") return pingpong(a);
     if (a.scenario() == "timers") return timers(a);
     if (a.scenario() == "allocations") return allocations(a);
-    throw bad_arguments(fmt::format(
-        "there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fib, skynet, timers, allocations",
-        a.scenario()));
+    throw bad_arguments(
+        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fib, skynet, pingpong, "
+                    "timers, allocations",
+                    a.scenario()));
   });
 }

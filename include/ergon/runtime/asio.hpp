@@ -253,10 +253,10 @@ task<void> tell_asio(std::shared_ptr<join_handle<T>> body, Completion told) {
   std::exception_ptr failure;
   try {
     if constexpr (std::is_void_v<T>) {
-      take_result(state);
+      join_access::take(*body);
       told.send(nullptr);
     } else {
-      told.send(nullptr, take_result(state));
+      told.send(nullptr, join_access::take(*body));
     }
     co_return;
   } catch (...) {
