@@ -151,7 +151,6 @@ TEST(AsioTest, AResultThatCameBeforeTheCancelIsKept) {
     rt.block_on([](join_handle<>& h) -> task<void> { static_cast<void>(co_await as_result(h)); }(reading));
   }
   on(other.context, [&] { in.close(); });
-  std::string rest;
   boost::system::error_code end;
   std::array<char, 512> buffer;
   on(other.context, [&] { got += asio::read(out, asio::buffer(buffer), end); });

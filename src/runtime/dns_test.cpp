@@ -35,7 +35,8 @@ TEST(DnsTest, ManyLookUpsAtOnceAllEnd) {
     all.push_back(rt.spawn(resolve("localhost")));
   }
   for (auto& each : all) {
-    EXPECT_FALSE(rt.block_on([](join_handle<std::vector<endpoint>>& h) -> task<bool> { co_return (co_await h).empty(); }(each)));
+    EXPECT_NE(
+        rt.block_on([](join_handle<std::vector<endpoint>>& h) -> task<std::size_t> { co_return (co_await h).size(); }(each)), 0U);
   }
 }
 

@@ -173,13 +173,13 @@ io_step socket::step(stream_operation& op) noexcept {
   }
   io_step const result = filter_ != nullptr ? filter_->perform(op, descriptor_) : perform_plain(op);
   op.unfinished = result == io_step::again;
-  if (result == io_step::wants_read) {
+  // A read that was not filled has taken everything; only the end does not announce itself once more.
+  bool const took_all =
+      op.action == stream_action::read_some && filter_ == nullptr && op.done != 0 && op.done < op.size && !ended_;
+  if (result == io_step::wants_read || took_all) {
     sides_[0].exhausted = true;
   } else if (result == io_step::wants_write) {
     sides_[1].exhausted = true;
-  } else if (op.action == stream_action::read_some && filter_ == nullptr && op.done != 0 && op.done < op.size && !ended_) {
-    // A read that was not filled has taken everything; only the end does not announce itself once more.
-    sides_[0].exhausted = true;
   }
   return result;
 }

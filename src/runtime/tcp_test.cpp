@@ -39,6 +39,9 @@ std::size_t open_descriptors() {
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span{text}); }
 
+/// More than both sides' buffers hold, from 16 on.
+std::string megabytes(std::size_t count) { return std::string(count * 1'000'000, 'x'); }
+
 task<std::string> read_text(byte_stream& from, std::size_t size) {
   std::string text(size, '\0');
   co_await from.read_exact(bytes_of(text));
@@ -132,7 +135,7 @@ task<void> ping(std::uint16_t port, int rounds) {
     co_await stream.write_all(said);
     std::string heard = co_await read_text(stream, said.size());
     if (heard != said) {
-      throw std::runtime_error{"heard " + heard + " for " + said};
+      throw std::runtime_error{"heard \"" + heard.append("\" for \"").append(said) + "\""};
     }
   }
 }
@@ -184,8 +187,7 @@ TEST(TcpTest, AnEmptyBufferWaitsForNothing) {
 TEST(TcpTest, AWriterWaitsForASlowReader) {
   on_one_and_four_threads([]() -> task<void> {
     auto [near, far] = co_await make_connection();
-    // More than both sides' buffers hold.
-    std::string sent(16'000'000, '\0');
+    std::string sent = megabytes(16);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       sent[i] = static_cast<char>(i * 7 + i / 251);
     }
@@ -410,7 +412,7 @@ TEST(TcpTest, ACancelEndsAcceptWriteAndConnect) {
     auto listener = tcp_listener::bind({.backlog = 0});
     auto accepting = spawn([](tcp_listener& at) -> task<void> { co_await at.accept(); }(listener));
     auto [near, far] = co_await make_connection();
-    std::string const much(16'000'000, 'x');
+    std::string const much = megabytes(16);
     auto writing = spawn([](tcp_stream& to, const std::string& what) -> task<void> { co_await to.write_all(what); }(near, much));
     for (int i = 0; i < 10; ++i) {
       co_await yield();
@@ -446,7 +448,7 @@ TEST(TcpTest, ATimeoutEndsAReadAnAcceptAndAWrite) {
       auto const got = co_await as_result(from.read_some(buffer, {.timeout = 5s}));
       co_return got ? errc{} : static_cast<errc>(got.error().value());
     }(both.far));
-    std::string const much(16'000'000, 'x');
+    std::string const much = megabytes(16);
     auto writer = rt.spawn([](tcp_stream& to, const std::string& what) -> task<std::string> {
       try {
         co_await to.write_all(what, {.timeout = 5s});
@@ -504,7 +506,7 @@ TEST(TcpTest, CloseEndsWhatWaitsWithClosed) {
     auto listener = tcp_listener::bind({});
     auto accepting = spawn([](tcp_listener& at) -> task<void> { co_await at.accept(); }(listener));
     auto reading = spawn(read_text(near, 1));
-    std::string const much(16'000'000, 'x');
+    std::string const much = megabytes(16);
     auto writing = spawn([](tcp_stream& to, const std::string& what) -> task<void> { co_await to.write_all(what); }(near, much));
     for (int i = 0; i < 10; ++i) {
       co_await yield();
@@ -653,7 +655,7 @@ TEST(TcpTest, AHugeTransferLeavesOthersTheirTurn) {
   runtime rt{{.threads = 2}};
   rt.block_on([]() -> task<void> {
     auto [near, far] = co_await make_connection();
-    std::string const much(256'000'000, 'x');
+    std::string const much = megabytes(256);
     std::string got(much.size(), '\0');
     std::atomic<bool> over{false};
     auto sends = spawn([](tcp_stream& to, const std::string& what) -> task<void> { co_await to.write_all(what); }(near, much));

@@ -200,7 +200,9 @@ TEST_F(TlsTest, OneReadsAndOneWritesMuchAtTheSameTime) {
     runtime rt{{.threads = threads}};
     rt.block_on([](tls_context server_side, tls_context client_side) -> task<void> {
       auto both = co_await make_connection(server_side, client_side);
-      std::string much(12'000'000, '\0');
+      std::size_t const size = 12'000'000;
+      std::string much;
+      much.resize(size);
       for (std::size_t i = 0; i < much.size(); ++i) {
         much[i] = static_cast<char>(i * 31 + i / 253);
       }
