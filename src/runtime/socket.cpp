@@ -248,6 +248,8 @@ bool socket::find_home(stream_operation& op) noexcept {
       runs_on_ = &runtime;
       home_ = home;
       visit = first && !runtime.is_worker(home) ? driver.visit() : nullptr;
+    } catch (const error&) {
+      op.failure = stream_operation::not_here;
     } catch (const std::system_error& e) {
       op.failure = e.code().value();
     } catch (const std::bad_alloc&) {
@@ -359,6 +361,8 @@ void socket::fail(const stream_operation& op) const {
     case stream_operation::in_use:
       throw error(errc::invalid_argument,
                   what + ": another task does so at this moment; one may read and one may write at the same time");
+    case stream_operation::not_here:
+      throw error(errc::not_supported, what + ": a simulated runtime has no sockets; give what is tested a transport of its own");
     case stream_operation::ended_early:
       throw error(errc::connection_lost, what + ": the other side ended its sending after " + std::to_string(op.done) + " of " +
                                              std::to_string(op.size) + " bytes");

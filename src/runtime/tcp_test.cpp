@@ -18,6 +18,7 @@
 #include <ergon/runtime/event.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/runtime.hpp>
+#include <ergon/runtime/sim_runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
 #include <ergon/runtime/tcp.hpp>
@@ -685,6 +686,14 @@ TEST(TcpTest, AStreamServesTasksOnAnyWorker) {
       EXPECT_EQ(co_await other, "abc");
     }
   }());
+}
+
+TEST(TcpTest, ASimulatedRuntimeRefusesToWaitForASocket) {
+  sim_runtime sim{1};
+  auto listener = tcp_listener::bind({});
+  error const e = thrown_by([&] { sim.block_on([](tcp_listener& at) -> task<void> { co_await at.accept(); }(listener)); });
+  EXPECT_EQ(e.reason(), errc::not_supported);
+  EXPECT_NE(std::string{e.what()}.find("simulated"), std::string::npos) << e.what();
 }
 
 TEST(TcpDeathTest, ASocketThatOutlivesItsRuntimeEndsTheProgram) {

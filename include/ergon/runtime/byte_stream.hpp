@@ -97,6 +97,7 @@ class ERGON_EXPORT stream_operation : public operation {
   static constexpr int in_use = -3;
   static constexpr int ended_early = -4;
   static constexpr int see_state = -5;
+  static constexpr int not_here = -6;
   int failure = 0;
   std::byte* data = nullptr;
   std::size_t size = 0;
