@@ -338,5 +338,41 @@ TEST(ForkJoinTest, ABranchHasTheStopTokenOfItsTask) {
   EXPECT_EQ(told, 2);
 }
 
+// A destructor that starts a task while a fork is stopped: it runs as a part of the task that it belongs to, whose memory is there.
+TEST(ForkJoinTest, DestructorsOfWhatIsStoppedMaySpawn) {
+  struct spawns {
+    explicit spawns(std::atomic<int>& in) : count(&in) {}
+    ~spawns() {
+      static_cast<void>(spawn([](std::atomic<int>& count) -> task<void> {
+        ++count;
+        co_return;
+      }(*count)));
+    }
+    std::atomic<int>* count;
+  };
+  for (int i = 0; i < 20; ++i) {
+    event never;
+    std::atomic<int> count{0};
+    std::atomic<int> alive{0};
+    runtime rt{{.threads = 2}};
+    auto handle = rt.spawn([](event& never, std::atomic<int>& count, std::atomic<int>& alive) -> task<void> {
+      spawns const outer{count};
+      auto shields = [](event& never, std::atomic<int>& alive) -> task<void> {
+        auto wait = never.wait();
+        wait.ignore_cancel();
+        co_await wait;
+        counted const here{alive};
+      };
+      co_await fork_join(wait_on(never, alive), shields(never, alive));
+    }(never, count, alive));
+    until_waiting(rt, 1);
+    handle.cancel();
+    never.set();
+    EXPECT_EQ(rt.shutdown(1h), 0U);
+    EXPECT_EQ(alive, 0);
+    EXPECT_LE(count, 1);
+  }
+}
+
 }  // namespace
 }  // namespace ergon

@@ -151,12 +151,14 @@ std::string_view task_root::name_of(std::uint16_t number) noexcept { return name
 scheduler& task_root::home() const noexcept { return scheduler::by_number(home_); }
 void task_root::schedule(work& item) noexcept { home().push(item); }
 
-local_binding* task_root::locals() const noexcept {
+local_binding* task_root::own_locals() const noexcept {
   extras* const mine = extra();
-  if (mine != nullptr && mine->locals != nullptr) {
-    return mine->locals;
-  }
-  return is_branch() ? top().locals() : nullptr;
+  return mine != nullptr ? mine->locals : nullptr;
+}
+
+local_binding* task_root::locals() const noexcept {
+  local_binding* const own = own_locals();
+  return own == nullptr && is_branch() ? top().locals() : own;
 }
 
 void task_root::set_locals(local_binding* to) {
@@ -410,17 +412,21 @@ void task_root::unwind(promise_base& leaf) noexcept {
   for (;;) {
     promise_base* const up = at->parent();
     bool const boundary = at->is_boundary();
-    if (up == nullptr && at->is_branch()) {
+    task_root& root = *at->root();
+    // Destructors run as parts of the task.
+    this_turn.running = &root;
+    if (up == nullptr && root.is_branch()) {
       at = fork_base::branch_stopped(*at);
+      this_turn.running = nullptr;
       if (at == nullptr) {
         return;
       }
       continue;
     }
-    task_root& root = *at->root();
     if (up == nullptr) {
       root.state_.fetch_or(was_stopped, std::memory_order_relaxed);
       root.finish();
+      this_turn.running = nullptr;
       root.release();
       return;
     }

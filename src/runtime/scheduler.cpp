@@ -348,11 +348,10 @@ void scheduler::leave_idle(worker& self) noexcept {
     self.watches = false;
     self.kept_watch = true;
     someone_watches_ = false;
-    lone_push_.store(false, std::memory_order_relaxed);
+    lone_push_.store(false, std::memory_order_seq_cst);
   }
   if (timekeeper_ == &self) {
     timekeeper_ = nullptr;
-    self.kept_time = true;
     watched_until_.store(never, std::memory_order_relaxed);
   }
 }
@@ -428,7 +427,7 @@ void scheduler::end_watch(worker& self) noexcept {
     self.watches = false;
     self.kept_watch = true;
     someone_watches_ = false;
-    lone_push_.store(false, std::memory_order_relaxed);
+    lone_push_.store(false, std::memory_order_seq_cst);
   }
 }
 
@@ -520,7 +519,8 @@ ready_item scheduler::next(worker& self) noexcept {
     if (item) {
       self.busy.store(true, std::memory_order_relaxed);
       end_watch(self);
-      if (std::exchange(self.kept_time, false) && earliest_hint() != steady_time::max()) {
+      if (idle_count_.load(std::memory_order_relaxed) != 0 &&
+          earliest_hint().time_since_epoch().count() < watched_until_.load(std::memory_order_relaxed)) {
         // What it found may take long: an idle worker takes the watch over.
         wake_one();
       }
@@ -783,7 +783,7 @@ std::vector<task_info> scheduler::tasks() const {
           into.found.push_back({.name = std::string{root.name()},
                                 .waits_in = place.operation != nullptr ? type_text(*place.operation) : "",
                                 .function = place.resumes != nullptr ? function_text(place.resumes) : "",
-                                .cancelled = root.cancelled()});
+                                .cancelled = root.was_asked_to_stop()});
         } catch (const std::bad_alloc&) {
           into.failed = true;
         }
@@ -843,11 +843,15 @@ std::size_t scheduler::shutdown(steady_time deadline) {
     return 0;
   }
   closing_.store(true, std::memory_order_seq_cst);
+  bool simulates = false;
   for (;;) {
     std::uint32_t const seen = emptied_.load(std::memory_order_acquire);
     cancel_all();
     if (simulation_ != nullptr) {
-      simulation_->running.store(true, std::memory_order_release);
+      // Not before: it would go on and on until it is cancelled.
+      if (!std::exchange(simulates, true)) {
+        simulation_->running.fetch_add(1, std::memory_order_release);
+      }
       wake_all();
     }
     if (close_if_empty()) {
@@ -855,6 +859,9 @@ std::size_t scheduler::shutdown(steady_time deadline) {
     }
     steady_time const now = ergon::clock::system().steady();
     if (now >= deadline) {
+      if (simulates) {
+        simulation_->running.fetch_sub(1, std::memory_order_release);
+      }
       return std::max<std::size_t>(live_tasks(), 1);
     }
     futex_wait(emptied_, seen, std::min(deadline, time_after(now, cancel_interval)));

@@ -146,8 +146,7 @@ class scheduler {
     // Only the worker writes them.
     std::atomic<std::uint64_t> started{0};
     std::atomic<std::uint64_t> finished{0};
-    // It was the one that watched the timers, or for stuck items, when it last woke. The worker's own.
-    bool kept_time = false;
+    // It was the one that watched for stuck items when it last woke. The worker's own.
     bool kept_watch = false;
     /// Written under `idle_lock_`; read by the worker itself at any time.
     std::atomic<bool> watches{false};
@@ -325,6 +324,8 @@ inline std::coroutine_handle<> scheduler::go_on() noexcept {
     ++here.round;
     promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
     here.begin(*waiter.root());
+    here.name.store(waiter.root()->name_, std::memory_order_release);
+    here.function.store(waiter.resume_function(), std::memory_order_relaxed);
     return transfer(waiter.handle());
   }
   ready_item const item = self->children.pop();

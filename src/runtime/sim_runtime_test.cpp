@@ -217,6 +217,27 @@ TEST(SimRuntimeTest, StandsStillBetweenCallsAndEndsWhatIsLeft) {
   EXPECT_LE(log.size(), 25U);
 }
 
+TEST(SimRuntimeTest, ATimeThatHasPassedIsNoReasonToWait) {
+  sim_runtime sim{1};
+  sim.block_on([](sim_runtime& sim) -> task<void> {
+    co_await sleep_for(10s);
+    steady_time const now = sim.clock().steady();
+    co_await sleep_until(now - 5s);
+    co_await timeout(-1s, []() -> task<void> { co_return; }());
+    EXPECT_EQ(sim.clock().steady(), now);
+  }(sim));
+}
+
+TEST(SimRuntimeTest, CancelsWhatWasStartedWhileItTidiedUp) {
+  event never;
+  sim_runtime sim{5};
+  auto stubborn = [](event& never) -> task<void> {
+    static_cast<void>(co_await as_result(never.wait()));
+    co_await shielded([](event& never) -> task<void> { co_await never.wait(); }(never));
+  };
+  EXPECT_THROW(sim.block_on(stubborn(never)), error);
+}
+
 TEST(SimRuntimeTest, RefusesWhatWouldReachOutOfIt) {
   sim_runtime sim{1};
   EXPECT_THROW(sim.set_blocking_executor(nullptr), error);

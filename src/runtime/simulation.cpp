@@ -1,6 +1,8 @@
 // The loop of a simulated worker, and the public face of a simulation.
 #include "runtime/simulation.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,7 +49,7 @@ void scheduler::simulate(worker& self) noexcept {
     }
     if (steady_time const due = earliest(); due != steady_time::max()) {
       // Moving the clock fires them.
-      sim.clock.advance(due - sim.clock.steady());
+      sim.clock.advance(std::max(due - sim.clock.steady(), std::chrono::nanoseconds::zero()));
       continue;
     }
     if (stop_.load(std::memory_order_acquire)) {
@@ -55,8 +57,12 @@ void scheduler::simulate(worker& self) noexcept {
     }
     if (closing_.load(std::memory_order_acquire)) {
       stand_still(self);
-    } else if (sim.standstill.empty()) {
-      sim.standstill = "the simulation stands still: nothing is ready and no timer is set; there are " + front_.describe_tasks();
+    } else if (sim.rescues < 3) {
+      if (sim.rescues++ == 0) {
+        sim.standstill =
+            "the simulation stands still: nothing is ready and no timer is set; there are " + front_.describe_tasks();
+      }
+      // More than once: what tidies up may have started something.
       cancel_all();
     } else {
       // Somebody does not let himself be cancelled, and no one else is there to end it.
@@ -65,7 +71,7 @@ void scheduler::simulate(worker& self) noexcept {
   }
 }
 
-bool scheduler::may_simulate() const noexcept { return simulation_->running.load(std::memory_order_acquire); }
+bool scheduler::may_simulate() const noexcept { return simulation_->running.load(std::memory_order_acquire) != 0; }
 
 // Until somebody waits in `block_on`, or shuts down and makes something ready.
 void scheduler::stand_still(worker& self) noexcept {
@@ -90,13 +96,14 @@ void scheduler::wait_in_simulation(task_root& root) {
   last.sim = &sim;
   last.joined = [](join_waiter& self, task_root&) noexcept {
     auto& told = static_cast<waiter&>(self);
-    told.sim->running.store(false, std::memory_order_release);
+    told.sim->running.fetch_sub(1, std::memory_order_release);
     told.ended.store(1, std::memory_order_release);
     futex_wake(told.ended, 1);
   };
   sim.standstill.clear();
+  sim.rescues = 0;
   if (root.set_joiner(last)) {
-    sim.running.store(true, std::memory_order_release);
+    sim.running.fetch_add(1, std::memory_order_release);
     wake_all();
     while (last.ended.load(std::memory_order_acquire) == 0) {
       futex_wait(last.ended, 0, steady_time::max());

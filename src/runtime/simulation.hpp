@@ -20,8 +20,11 @@ class simulation {
   explicit simulation(std::uint64_t seed) : random_(seed) {}
 
   manual_clock clock;
-  /// Somebody waits in `block_on`. Set by that thread, cleared on the worker when the task ends: so nothing runs after it.
-  std::atomic<bool> running{false};
+  /// How many wait in `block_on`, or shut down. Counted up by those threads, and down on the worker when the task ends: so nothing runs
+  /// after it.
+  std::atomic<unsigned> running{0};
+  /// How often everything was cancelled because nothing could go on, since somebody began to wait.
+  unsigned rescues = 0;
   /// Where the simulation stood still, what every task waited for; read by who waits once its task has ended.
   std::string standstill;
   std::atomic<std::uint64_t> turns{0};

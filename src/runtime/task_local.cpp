@@ -22,17 +22,18 @@ const local_binding* local_binding::find(const local_binding* from, const void* 
   return from;
 }
 
-local_scope::local_scope(task_root& of, std::unique_ptr<local_binding> binding) : root_(&of), before_(of.locals()) {
+local_scope::local_scope(task_root& of, std::unique_ptr<local_binding> binding) : root_(&of), before_(of.own_locals()) {
+  local_binding* const outer = of.locals();
   of.set_locals(binding.get());
-  if (before_ != nullptr) {
-    before_->retain();
+  if (outer != nullptr) {
+    outer->retain();
   }
-  binding->set_outer(before_);
+  binding->set_outer(outer);
   binding.release();
 }
 
 local_scope::~local_scope() {
-  local_binding* const mine = root_->locals();
+  local_binding* const mine = root_->own_locals();
   root_->set_locals(before_);
   local_binding::release(mine);
 }

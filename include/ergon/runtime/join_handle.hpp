@@ -3,6 +3,7 @@
 // `done`, which any thread may call while no other moves or destroys it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <system_error>
 #include <utility>
@@ -26,10 +27,10 @@ class result_owner {
   result_owner() = default;
   /// Takes over the owner's reference of a root.
   explicit result_owner(task_promise<T>* root) noexcept : bits_(reinterpret_cast<std::uintptr_t>(root)) {}
-  result_owner(result_owner&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
+  result_owner(result_owner&& other) noexcept : bits_(other.bits_.exchange(0, std::memory_order_relaxed)) {}
   result_owner& operator=(result_owner&& other) noexcept {
     result_owner const gone{std::move(*this)};
-    bits_ = std::exchange(other.bits_, 0);
+    bits_.store(other.bits_.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
     return *this;
   }
   ~result_owner() { static_cast<void>(let_go()); }
@@ -40,7 +41,7 @@ class result_owner {
       if (!was_taken() && root->disown()) {
         root->drop_result();
       }
-      bits_ = 0;
+      bits_.store(0, std::memory_order_relaxed);
       root->release();
     }
     return root;
@@ -51,7 +52,7 @@ class result_owner {
     if (was_taken()) {
       throw error(errc::invalid_argument, "the result of a task can be taken once: this handle was awaited before");
     }
-    bits_ |= taken;
+    bits_.store(bits() | taken, std::memory_order_relaxed);
     task_promise<T>& root = *get();
     if (root.stopped()) {
       throw error(errc::cancelled, "the task was cancelled");
@@ -62,16 +63,18 @@ class result_owner {
     } const at_once{root};
     return root.take_result();
   }
-  [[nodiscard]] task_promise<T>* get() const noexcept { return reinterpret_cast<task_promise<T>*>(bits_ & ~taken); }
+  [[nodiscard]] task_promise<T>* get() const noexcept { return reinterpret_cast<task_promise<T>*>(bits() & ~taken); }
   task_promise<T>* operator->() const noexcept { return get(); }
   task_promise<T>& operator*() const noexcept { return *get(); }
-  explicit operator bool() const noexcept { return bits_ != 0; }
+  explicit operator bool() const noexcept { return bits() != 0; }
 
  private:
   static constexpr std::uintptr_t taken = 1;
-  [[nodiscard]] bool was_taken() const noexcept { return (bits_ & taken) != 0; }
+  [[nodiscard]] bool was_taken() const noexcept { return (bits() & taken) != 0; }
+  [[nodiscard]] std::uintptr_t bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
 
-  std::uintptr_t bits_ = 0;
+  // The root, and whether its result was taken. Atomic for those who look at the handle meanwhile.
+  std::atomic<std::uintptr_t> bits_{0};
 };
 
 class ERGON_EXPORT join_wait : public operation, private join_waiter {

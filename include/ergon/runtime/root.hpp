@@ -74,6 +74,8 @@ class ERGON_EXPORT task_root {
     return (seen & cancel_asked) != 0 ||
            ((seen & forked) != 0 && (top().state_.load(std::memory_order_acquire) & cancel_asked) != 0);
   }
+  /// Of this root alone, without what a branch sees of its task: for who holds a reference to it and not to that.
+  [[nodiscard]] bool was_asked_to_stop() const noexcept { return (state_.load(std::memory_order_acquire) & cancel_asked) != 0; }
   [[nodiscard]] bool done() const noexcept { return first_.load(std::memory_order_acquire) == ended; }
   /// Valid once done: true if it took the stopped path.
   [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
@@ -98,6 +100,8 @@ class ERGON_EXPORT task_root {
 
   /// The values that are set for the task (task_local.hpp). Its own thread, or while it waits for who asks.
   [[nodiscard]] local_binding* locals() const noexcept;
+  /// Without what a branch sees of its task's.
+  [[nodiscard]] local_binding* own_locals() const noexcept;
   /// `to` belongs to who sets it. Throws `std::bad_alloc`.
   void set_locals(local_binding* to);
   /// Of a root that has not begun. Throws `std::bad_alloc`.
