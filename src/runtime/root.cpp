@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -36,11 +37,14 @@ void spin_wait(unsigned round) noexcept {
     ::sched_yield();
     return;
   }
+  // Longer from time to time: who holds the lock does more with it before it changes hands.
+  for (unsigned pauses = 1U << std::min(round, 6U); pauses > 0; --pauses) {
 #if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("yield");
+    asm volatile("yield");
 #endif
+  }
 }
 
 void fatal(const char* text) noexcept {
@@ -546,7 +550,7 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
 // There was nothing to wait for. A task that never has to wait gives way now and then.
 std::coroutine_handle<> operation::go_on(detail::promise_base& leaf) noexcept {
   if (detail::this_turn.waits_left == 0) [[unlikely]] {
-    leaf.root()->schedule(*this);
+    leaf.root()->home().push_behind(*this);
     return std::noop_coroutine();
   }
   --detail::this_turn.waits_left;

@@ -211,6 +211,16 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
   }
 }
 
+void scheduler::push_behind(work& item) noexcept {
+  ready_item const ready{item};
+  if (worker* const self = own_worker()) {
+    ready.set_next({});
+    self->queue.push({ready, ready, 1});
+  } else {
+    push(ready);
+  }
+}
+
 void scheduler::shed_older(worker& self) noexcept {
   if (work_chain const older = self.children.take_older_half(); older.size != 0) {
     self.older.push(older);

@@ -68,6 +68,8 @@ class scheduler {
 
   /// From any thread.
   void push(work& item) noexcept { push(ready_item{item}); }
+  /// What gives way to what is ready already: nobody is woken for it, there is no more to do than before.
+  void push_behind(work& item) noexcept;
   /// Branches of a fork: the first of them is what the calling worker takes first. Idle ones are woken for them.
   static void push_branches(promise_base* const* branches, std::size_t count) noexcept;
   /// The task that has waited for the one that ends on the calling worker: it comes next.

@@ -59,7 +59,7 @@ void sleep_operation::run() noexcept {
 }
 
 bool yield_operation::arm() noexcept {
-  queue();
+  root().home().push_behind(*this);
   return true;
 }
 
