@@ -3,25 +3,23 @@
 #include <ergon/runtime/dns.hpp>
 
 #include <netdb.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <deque>
 #include <expected>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <ergon/base/error.hpp>
 #include <ergon/runtime/oneshot.hpp>
 
 #include "runtime/address.hpp"
+#include "runtime/spared_thread.hpp"
 
 namespace ergon {
 
@@ -79,22 +77,15 @@ class resolver {
     if (threads_ == most_threads) {
       return;
     }
-    // Signals are for the threads of the program.
-    sigset_t all;
-    sigset_t old;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &old);
     try {
-      std::thread([this] { serve(); }).detach();
+      detail::start_spared_thread([this] { serve(); });
       ++threads_;
     } catch (const std::system_error&) {
       if (threads_ == 0) {
         requests_.pop_back();
-        ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
         throw;
       }
     }
-    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
   }
 
  private:

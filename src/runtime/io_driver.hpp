@@ -8,11 +8,16 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string_view>
 
 #include <ergon/base/clock.hpp>
 #include <ergon/runtime/work.hpp>
 
 namespace ergon::detail {
+
+/// Why a simulation makes no driver.
+inline constexpr std::string_view no_sockets_here =
+    "a simulated runtime has no sockets: give what is tested a transport of its own";
 
 struct io_change {
   bool readable = false;

@@ -65,9 +65,7 @@ std::coroutine_handle<> transfer_through_loop(std::coroutine_handle<> next) noex
 void resume_chain(promise_base& leaf) noexcept { resume_chain(leaf, *leaf.root()); }
 
 void resume_chain(promise_base& leaf, task_root& root) noexcept {
-  this_turn.running = &root;
-  this_turn.name.store(root.name_number(), std::memory_order_release);
-  this_turn.function.store(leaf.resume_function(), std::memory_order_relaxed);
+  this_turn.enter(leaf, root);
   leaf.handle().resume();
   while (transferred) [[unlikely]] {
     std::exchange(transferred, {}).resume();
@@ -254,9 +252,7 @@ std::coroutine_handle<> go_on() noexcept { return scheduler::go_on(); }
 
 std::coroutine_handle<> task_root::begin_here() noexcept {
   second_.store(0, std::memory_order_relaxed);
-  this_turn.begin(*this);
-  this_turn.name.store(name_, std::memory_order_release);
-  this_turn.function.store(promise_of(*this).resume_function(), std::memory_order_relaxed);
+  this_turn.begin(promise_of(*this), *this);
   return promise_of(*this).handle();
 }
 

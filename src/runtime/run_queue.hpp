@@ -82,6 +82,10 @@ class run_queue {
     last_ = chain.last;
     return set_size(size() + chain.size);
   }
+  std::size_t push(ready_item item) noexcept {
+    item.set_next({});
+    return push(work_chain{item, item, 1});
+  }
   ready_item pop() noexcept {
     std::lock_guard const guard(lock_);
     ready_item const item = first_;

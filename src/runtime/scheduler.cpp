@@ -212,12 +212,10 @@ void scheduler::push_own(worker& self, const work_chain& chain) noexcept {
 }
 
 void scheduler::push_behind(work& item) noexcept {
-  ready_item const ready{item};
   if (worker* const self = own_worker()) {
-    ready.set_next({});
-    self->queue.push({ready, ready, 1});
+    self->queue.push(ready_item{item});
   } else {
-    push(ready);
+    push(ready_item{item});
   }
 }
 
@@ -271,17 +269,11 @@ void scheduler::push_to(std::size_t worker, work& item) noexcept {
   if (outside) {
     visitors_.fetch_add(1, std::memory_order_relaxed);
   }
-  ready_item const ready{item};
-  ready.set_next({});
-  home.inbox.push({ready, ready, 1});
+  home.inbox.push(ready_item{item});
   bool asleep = false;
   if (own_worker() != &home) {
     std::lock_guard const guard(idle_lock_);
-    if (auto const at = std::find(idle_.begin(), idle_.end(), &home); at != idle_.end()) {
-      idle_.erase(at);
-      idle_count_.store(idle_.size(), std::memory_order_relaxed);
-      asleep = true;
-    }
+    asleep = take_out_of_idle(home);
   }
   if (asleep) {
     rouse(home);
@@ -300,7 +292,7 @@ bool scheduler::is_worker(std::size_t index) const noexcept { return own_worker(
 
 io_driver& scheduler::driver(std::size_t worker) {
   if (simulation_ != nullptr) {
-    throw error(errc::not_supported, "a simulated runtime has no sockets: give what is tested a transport of its own");
+    throw error(errc::not_supported, std::string{no_sockets_here});
   }
   auto& place = workers_[worker]->driver;
   io_driver* found = place.load(std::memory_order_acquire);
@@ -342,18 +334,24 @@ scheduler::worker* scheduler::choose_idle() noexcept {
   if (*chosen == timekeeper_ && idle_.size() > 1) {
     --chosen;
   }
-  worker* const taken = *chosen;
-  idle_.erase(chosen);
+  return take_out_of_idle(chosen);
+}
+
+scheduler::worker* scheduler::take_out_of_idle(std::vector<worker*>::iterator at) noexcept {
+  worker* const taken = *at;
+  idle_.erase(at);
   idle_count_.store(idle_.size(), std::memory_order_relaxed);
   return taken;
 }
 
+bool scheduler::take_out_of_idle(worker& which) noexcept {
+  auto const at = std::find(idle_.begin(), idle_.end(), &which);
+  return at != idle_.end() && take_out_of_idle(at) != nullptr;
+}
+
 void scheduler::leave_idle(worker& self) noexcept {
   std::lock_guard const guard(idle_lock_);
-  if (auto const at = std::find(idle_.begin(), idle_.end(), &self); at != idle_.end()) {
-    idle_.erase(at);
-    idle_count_.store(idle_.size(), std::memory_order_relaxed);
-  }
+  take_out_of_idle(self);
   if (self.watches && self.word.load(std::memory_order_relaxed) == for_work) {
     self.watches = false;
     self.kept_watch = true;
@@ -702,9 +700,7 @@ void scheduler::add_timer(timer& item, steady_time due) noexcept {
       if (!idle_.empty() && due.time_since_epoch().count() < watched_until_.load(std::memory_order_relaxed)) {
         auto const at = timekeeper_ != nullptr ? std::find(idle_.begin(), idle_.end(), timekeeper_) : idle_.end() - 1;
         if (at != idle_.end()) {
-          chosen = *at;
-          idle_.erase(at);
-          idle_count_.store(idle_.size(), std::memory_order_relaxed);
+          chosen = take_out_of_idle(at);
         }
       }
     }

@@ -191,6 +191,9 @@ class scheduler {
   void push_from_outside(const work_chain& chain) noexcept;
   worker* take_idle() noexcept;
   worker* choose_idle() noexcept;
+  // Under `idle_lock_`; false: it is not there.
+  worker* take_out_of_idle(std::vector<worker*>::iterator at) noexcept;
+  bool take_out_of_idle(worker& which) noexcept;
   void leave_idle(worker& self) noexcept;
   static constexpr std::uint32_t for_work = 1;
   static constexpr std::uint32_t to_watch = 2;
@@ -325,9 +328,7 @@ inline std::coroutine_handle<> scheduler::go_on() noexcept {
     }
     ++here.round;
     promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
-    here.begin(*waiter.root());
-    here.name.store(waiter.root()->name_, std::memory_order_release);
-    here.function.store(waiter.resume_function(), std::memory_order_relaxed);
+    here.begin(waiter, *waiter.root());
     return transfer(waiter.handle());
   }
   ready_item const item = self->children.pop();

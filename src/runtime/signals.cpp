@@ -4,7 +4,6 @@
 // numbers and its waiters, and is taken under the hub's mutex. The handler touches only lock-free atomics and a descriptor.
 #include <ergon/runtime/signals.hpp>
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,11 +18,12 @@
 #include <mutex>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include <ergon/base/error.hpp>
 #include <ergon/runtime/spin_lock.hpp>
+
+#include "runtime/spared_thread.hpp"
 
 namespace ergon {
 
@@ -104,19 +104,12 @@ struct hub {
       throw std::system_error(errno, std::generic_category(), "eventfd for signals");
     }
     wake_descriptor.store(descriptor, std::memory_order_relaxed);
-    // The thread must not be the one that a signal interrupts.
-    sigset_t all;
-    sigset_t old;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &old);
     try {
-      std::thread([this, descriptor] { listen(descriptor); }).detach();
+      detail::start_spared_thread([this, descriptor] { listen(descriptor); });
     } catch (...) {
-      ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
       ::close(descriptor);
       throw;
     }
-    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
     started = true;
   }
 

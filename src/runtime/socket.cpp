@@ -18,6 +18,8 @@ namespace ergon::detail {
 
 std::string system_text(int number) { return std::generic_category().message(number); }
 
+void refuse(const std::string& what, int number) { throw error(errc::unavailable, what + ": " + system_text(number)); }
+
 namespace {
 
 // So many bytes are moved before the thread's other tasks, and others who want the lock, get their turn.
@@ -362,7 +364,7 @@ void socket::fail(const stream_operation& op) const {
       throw error(errc::invalid_argument,
                   what + ": another task does so at this moment; one may read and one may write at the same time");
     case stream_operation::not_here:
-      throw error(errc::not_supported, what + ": a simulated runtime has no sockets; give what is tested a transport of its own");
+      throw error(errc::not_supported, what + ": " + std::string{no_sockets_here});
     case stream_operation::ended_early:
       throw error(errc::connection_lost, what + ": the other side ended its sending after " + std::to_string(op.done) + " of " +
                                              std::to_string(op.size) + " bytes");
@@ -381,6 +383,18 @@ void socket::fail(const stream_operation& op) const {
       break;
   }
   throw error(code, what + " failed: " + system_text(op.failure));
+}
+
+// `done` is the descriptor and one; nought when it was taken.
+accept_wait::~accept_wait() {
+  if (failure == 0 && done != 0) {
+    ::close(static_cast<int>(done) - 1);
+  }
+}
+
+int accept_wait::take() {
+  check();
+  return static_cast<int>(std::exchange(done, 0)) - 1;
 }
 
 void stream_ref::refuse() {

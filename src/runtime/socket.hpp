@@ -118,5 +118,7 @@ class socket final : public stream_state, private io_listener {
 
 /// What the number of an error says.
 [[nodiscard]] std::string system_text(int number);
+/// Throws `errc::unavailable`: `what` was not done, for the reason that the number says.
+[[noreturn]] void refuse(const std::string& what, int number);
 
 }  // namespace ergon::detail

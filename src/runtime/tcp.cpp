@@ -29,10 +29,6 @@ namespace ergon {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, int number) {
-  throw error(errc::unavailable, what + ": " + detail::system_text(number));
-}
-
 void set_options(int descriptor, const tcp_options& options) noexcept {
   auto const set = [descriptor](int level, int name, int value) { ::setsockopt(descriptor, level, name, &value, sizeof value); };
   if (options.no_delay) {
@@ -77,7 +73,7 @@ task<tcp_stream> tcp_stream::connect_one(endpoint to, tcp_options options, std::
   }
   detail::owned_descriptor made{::socket(to.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (made.get() < 0) {
-    refuse("connecting to " + name + " failed", errno);
+    detail::refuse("connecting to " + name + " failed", errno);
   }
   set_options(made.get(), options);
   detail::system_address const address{to};
@@ -86,7 +82,7 @@ task<tcp_stream> tcp_stream::connect_one(endpoint to, tcp_options options, std::
     failed = errno;
   }
   if (failed != 0 && failed != EINPROGRESS) {
-    refuse("connecting to " + name + " failed", failed);
+    detail::refuse("connecting to " + name + " failed", failed);
   }
   tcp_stream stream{detail::stream_ref{new detail::socket(made.get(), true, "tcp " + name)}};
   made.release();
@@ -215,14 +211,14 @@ tcp_listener tcp_listener::bind(tcp_listen_options options) {
   std::string const what = "listening at " + at.text() + " failed";
   detail::owned_descriptor made{::socket(at.address.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (made.get() < 0) {
-    refuse(what, errno);
+    detail::refuse(what, errno);
   }
   // A port whose last connections are still fading out may be taken at once; one that somebody listens at may not.
   int const yes = 1;
   ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   detail::system_address const address{at};
   if (::bind(made.get(), address.get(), address.size) != 0 || ::listen(made.get(), options.backlog) != 0) {
-    refuse(what, errno);
+    detail::refuse(what, errno);
   }
   auto* const socket = new detail::socket(made.get(), false, "tcp " + at.text());
   made.release();
@@ -233,16 +229,8 @@ tcp_listener tcp_listener::bind(tcp_listen_options options) {
 
 endpoint tcp_listener::local_endpoint() const { return endpoint_of(*state_, &::getsockname); }
 
-tcp_listener::accept_operation::~accept_operation() {
-  if (failure == 0 && done != 0 && !taken_) {
-    ::close(static_cast<int>(done) - 1);
-  }
-}
-
 tcp_stream tcp_listener::accept_operation::await_resume() {
-  check();
-  detail::owned_descriptor taken{static_cast<int>(done) - 1};
-  taken_ = true;
+  detail::owned_descriptor taken{take()};
   set_options(taken.get(), options_);
   detail::system_address address;
   address.size = sizeof address.bytes;

@@ -23,6 +23,8 @@
 #include <ergon/runtime/task_group.hpp>
 #include <ergon/runtime/tcp.hpp>
 
+#include "runtime/socket_test_tools.hpp"
+
 namespace ergon {
 namespace {
 
@@ -42,12 +44,6 @@ std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes
 
 /// More than both sides' buffers hold, from 16 on.
 std::string megabytes(std::size_t count) { return std::string(count * 1'000'000, 'x'); }
-
-task<std::string> read_text(byte_stream& from, std::size_t size) {
-  std::string text(size, '\0');
-  co_await from.read_exact(bytes_of(text));
-  co_return text;
-}
 
 task<std::string> read_to_end(byte_stream& from) {
   std::string all;
@@ -78,17 +74,6 @@ void on_one_and_four_threads(Make make) {
     runtime rt{{.threads = threads}};
     rt.block_on(make());
   }
-}
-
-template <class F>
-error thrown_by(F&& f) {
-  try {
-    std::forward<F>(f)();
-  } catch (const error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
 }
 
 task<void> echo(tcp_stream peer) {

@@ -21,6 +21,8 @@
 #include <ergon/runtime/tls.hpp>
 #include <ergon/runtime/unix_socket.hpp>
 
+#include "runtime/socket_test_tools.hpp"
+
 namespace ergon {
 namespace {
 
@@ -84,16 +86,13 @@ identity make_identity(const wanted& what, const identity* by = nullptr) {
   return made;
 }
 
-class TlsTest : public ::testing::Test {
+class TlsTest : public FolderTest {
  protected:
   TlsTest() {
-    std::string pattern = std::filesystem::temp_directory_path() / "ergon-tls-XXXXXX";
-    folder = ::mkdtemp(pattern.data());
     authority = make_identity({.name = "ergon test authority", .is_authority = true});
     write(authority, "ca");
     write(make_identity({.name = "server", .hosts = "DNS:localhost,IP:127.0.0.1"}, &authority), "server");
   }
-  ~TlsTest() override { std::filesystem::remove_all(folder); }
 
   void write(const identity& what, const std::string& name) const {
     std::FILE* const certificate = std::fopen(file(name + ".pem").c_str(), "w");
@@ -147,7 +146,6 @@ class TlsTest : public ::testing::Test {
     }
   }
 
-  std::filesystem::path folder;
   identity authority;
 };
 
@@ -166,12 +164,6 @@ task<connection> make_connection(tls_context server_side, tls_context client_sid
   auto near = spawn(tls_stream::connect("127.0.0.1", listener.local_endpoint().port, std::move(client_side), {.timeout = 1h}));
   auto far = co_await tls_stream::handshake(co_await listener.accept(), std::move(server_side));
   co_return connection{co_await near, std::move(far)};
-}
-
-task<std::string> read_text(byte_stream& from, std::size_t size) {
-  std::string text(size, '\0');
-  co_await from.read_exact(std::as_writable_bytes(std::span{text}));
-  co_return text;
 }
 
 TEST_F(TlsTest, CarriesBytesBothWaysAndAnnouncesTheEnd) {

@@ -4,13 +4,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include <ergon/runtime/promise.hpp>
+#include <ergon/runtime/root.hpp>
+
 namespace ergon {
 class operation;
 }
 
 namespace ergon::detail {
-
-class task_root;
 
 constexpr unsigned waits_per_turn = 128;
 /// So often, in rounds, a worker looks into its queue before its children; what follows without a return to the loop stops there.
@@ -31,8 +32,15 @@ struct turn {
   /// How many more waits that end at once go on at once; then the task goes behind what else is ready.
   unsigned waits_left = 0;
 
-  void begin(task_root& task) noexcept {
+  /// `leaf` is resumed, as a part of `task`.
+  void enter(promise_base& leaf, task_root& task) noexcept {
     running = &task;
+    name.store(task.name_number(), std::memory_order_release);
+    function.store(leaf.resume_function(), std::memory_order_relaxed);
+  }
+  /// The same as a turn of its own, without a return to the worker's loop.
+  void begin(promise_base& leaf, task_root& task) noexcept {
+    enter(leaf, task);
     waits_left = waits_per_turn;
   }
 };

@@ -26,10 +26,6 @@ namespace ergon {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, int number) {
-  throw error(errc::unavailable, what + ": " + detail::system_text(number));
-}
-
 struct unix_address {
   ::sockaddr_un bytes{};
   ::socklen_t size = 0;
@@ -52,7 +48,7 @@ unix_address address_of(const std::string& path) {
 detail::owned_descriptor make_socket(const std::string& what) {
   int const made = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (made < 0) {
-    refuse(what, errno);
+    detail::refuse(what, errno);
   }
   return detail::owned_descriptor{made};
 }
@@ -80,7 +76,7 @@ task<unix_stream> unix_stream::connect_now(std::string path) {
       co_return unix_stream{stream_on(made, true, "unix " + path)};
     }
     if (failed != EAGAIN && failed != EINTR) {
-      refuse(what, failed);
+      detail::refuse(what, failed);
     }
     co_await sleep_for(pause);
     pause = std::min(2 * pause, longest_pause);
@@ -95,7 +91,7 @@ task<unix_stream> unix_stream::connect(std::string path, io_options options) {
 std::pair<unix_stream, unix_stream> unix_stream::pair() {
   int both[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both) != 0) {
-    refuse("a pair of unix sockets cannot be made", errno);
+    detail::refuse("a pair of unix sockets cannot be made", errno);
   }
   detail::owned_descriptor one{both[0]};
   detail::owned_descriptor other{both[1]};
@@ -127,20 +123,20 @@ unix_listener unix_listener::bind(std::string path, unix_listen_options options)
       throw error(errc::unavailable, what + ": another process listens there");
     }
     if (errno != ECONNREFUSED) {
-      refuse(what, errno);
+      detail::refuse(what, errno);
     }
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-      refuse(what + ": a socket that nobody listens at cannot be removed", errno);
+      detail::refuse(what + ": a socket that nobody listens at cannot be removed", errno);
     }
   }
   detail::owned_descriptor made = make_socket(what);
   // The mode that the file gets: nobody may connect between its making and its permissions.
   ::fchmod(made.get(), 0600);
   if (::bind(made.get(), address.get(), address.size) != 0) {
-    refuse(what, errno);
+    detail::refuse(what, errno);
   }
   if (::lstat(path.c_str(), &found) != 0) {
-    refuse(what, errno);
+    detail::refuse(what, errno);
   }
   unix_listener listener{
       stream_on(made, false, "unix " + path),
@@ -153,7 +149,7 @@ unix_listener unix_listener::bind(std::string path, unix_listen_options options)
     });
   }
   if (failed != 0) {
-    refuse(what, failed);
+    detail::refuse(what, failed);
   }
   return listener;
 }
@@ -172,16 +168,8 @@ void unix_listener::close() noexcept {
   state_.get()->close();
 }
 
-unix_listener::accept_operation::~accept_operation() {
-  if (failure == 0 && done != 0 && !taken_) {
-    ::close(static_cast<int>(done) - 1);
-  }
-}
-
 unix_stream unix_listener::accept_operation::await_resume() {
-  check();
-  detail::owned_descriptor taken{static_cast<int>(done) - 1};
-  taken_ = true;
+  detail::owned_descriptor taken{take()};
   return unix_stream{stream_on(taken, true, state().name())};
 }
 

@@ -16,39 +16,17 @@
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/unix_socket.hpp>
 
+#include "runtime/socket_test_tools.hpp"
+
 namespace ergon {
 namespace {
 
 using namespace std::chrono_literals;
 
-class UnixSocketTest : public ::testing::Test {
+class UnixSocketTest : public FolderTest {
  protected:
-  UnixSocketTest() {
-    std::string pattern = std::filesystem::temp_directory_path() / "ergon-unix-XXXXXX";
-    folder = ::mkdtemp(pattern.data());
-  }
-  ~UnixSocketTest() override { std::filesystem::remove_all(folder); }
   [[nodiscard]] std::string path() const { return folder / "socket"; }
-
-  std::filesystem::path folder;
 };
-
-task<std::string> read_text(byte_stream& from, std::size_t size) {
-  std::string text(size, '\0');
-  co_await from.read_exact(std::as_writable_bytes(std::span{text}));
-  co_return text;
-}
-
-template <class F>
-error thrown_by(F&& f) {
-  try {
-    std::forward<F>(f)();
-  } catch (const error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
-}
 
 task<void> talk(std::string path) {
   auto listener = unix_listener::bind(path);

@@ -138,6 +138,15 @@ class ERGON_EXPORT stream_operation : public operation {
   stream_state* state_;
 };
 
+/// Waits for a connection at a listener; what nobody takes is closed.
+class ERGON_EXPORT accept_wait : public stream_operation {
+ protected:
+  explicit accept_wait(stream_state& on) noexcept : stream_operation(on, stream_action::accept, nullptr, 0) {}
+  ~accept_wait();
+  /// The descriptor, which is the caller's from here on. Throws what the wait ended with.
+  [[nodiscard]] int take();
+};
+
 /// Gives an operation an end in time.
 template <class Operation>
 class limited final : public Operation {

@@ -76,16 +76,14 @@ class ERGON_EXPORT tcp_listener {
   /// the port or it may not be used.
   [[nodiscard]] static tcp_listener bind(tcp_listen_options options);
 
-  class ERGON_EXPORT accept_operation : public detail::stream_operation {
+  class ERGON_EXPORT accept_operation : public detail::accept_wait {
    public:
-    accept_operation(detail::stream_state& on, tcp_options options) noexcept
-        : stream_operation(on, detail::stream_action::accept, nullptr, 0), options_(options) {}
-    ~accept_operation();
+    accept_operation(detail::stream_state& on, tcp_options options) noexcept : accept_wait(on), options_(options) {}
+    ~accept_operation() = default;
     tcp_stream await_resume();
 
    private:
     tcp_options options_;
-    bool taken_ = false;
   };
 
   /// Waits for a connection; the streams are spread over the workers. Cancellable. Throws `errc::closed` after `close`, `errc::unavailable` if

@@ -60,15 +60,11 @@ class ERGON_EXPORT unix_listener {
   }
   ~unix_listener() { close(); }
 
-  class ERGON_EXPORT accept_operation : public detail::stream_operation {
+  class ERGON_EXPORT accept_operation : public detail::accept_wait {
    public:
-    explicit accept_operation(detail::stream_state& on) noexcept
-        : stream_operation(on, detail::stream_action::accept, nullptr, 0) {}
-    ~accept_operation();
+    explicit accept_operation(detail::stream_state& on) noexcept : accept_wait(on) {}
+    ~accept_operation() = default;
     unix_stream await_resume();
-
-   private:
-    bool taken_ = false;
   };
 
   /// As `tcp_listener::accept`.
