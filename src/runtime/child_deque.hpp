@@ -57,11 +57,9 @@ class child_deque {
     bottom_.store(newest + 1, std::memory_order_seq_cst);
     return item;
   }
-  /// The owner's: what `pop` would give, if nobody is quicker.
-  [[nodiscard]] ready_item newest() const noexcept {
-    std::uint64_t const bottom = bottom_.load(std::memory_order_relaxed);
-    return top_.load(std::memory_order_relaxed) < bottom ? ring_[(bottom - 1) % capacity].load(std::memory_order_relaxed)
-                                                         : ready_item{};
+  /// The owner's: whether `pop` would give this item, if nobody is quicker. It is not in the deque a second time.
+  [[nodiscard]] bool has_on_top(ready_item item) const noexcept {
+    return ring_[(bottom_.load(std::memory_order_relaxed) - 1) % capacity].load(std::memory_order_relaxed) == item;
   }
   /// Anybody's: the oldest. Nothing also where another was quicker.
   ready_item steal() noexcept {

@@ -43,6 +43,9 @@ std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   waiter_ = &waiter;
   left_.store(count_, std::memory_order_relaxed);
   task_root& parent = *waiter.root();
+  if (!parent.is_branch()) {
+    parent.publish_if_private();
+  }
   task_root& top = parent.top();
   promise_base& first = *branches_[0];
   for (std::size_t i = 0; i < count_; ++i) {
@@ -54,17 +57,39 @@ std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
     }
   }
   bool const cancelled = top.cancelled();
+  if (!cancelled) [[likely]] {
+    first.first_.store(reinterpret_cast<std::uintptr_t>(this) | task_root::counts, std::memory_order_relaxed);
+  }
   scheduler::push_branches(branches_ + (cancelled ? 0 : 1), count_ - (cancelled ? 0 : 1));
   if (cancelled) [[unlikely]] {
     return std::noop_coroutine();
   }
-  // From here on nothing but the first branch, which has not begun, keeps the waiting frame where it is.
+  // From here on nothing but the first branch, which has not begun and counts, keeps the waiting frame where it is.
   this_turn.running = &first;
   return transfer(first.handle());
 }
 
-bool fork_base::count_off() noexcept {
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+promise_base* fork_base::pass_on() noexcept {
+  if (ended_ + 1 == count_) {
+    return nullptr;
+  }
+  promise_base& sibling = *branches_[ended_ + 1];
+  if (!scheduler::take_back(sibling)) {
+    return nullptr;
+  }
+  if (sibling.cancelled()) [[unlikely]] {
+    scheduler::put_back(sibling);
+    return nullptr;
+  }
+  ++ended_;
+  sibling.first_.store(reinterpret_cast<std::uintptr_t>(this) | task_root::counts, std::memory_order_relaxed);
+  return &sibling;
+}
+
+bool fork_base::count_off(const task_root& branch) noexcept {
+  std::uint32_t const ended = branch.counts_for_others() ? ended_ + 1 : 1;
+  // Where one has counted for all, nobody else has come near.
+  if (ended != count_ && left_.fetch_sub(ended, std::memory_order_acq_rel) != ended) {
     return false;
   }
   if (listed_) [[unlikely]] {
@@ -75,8 +100,13 @@ bool fork_base::count_off() noexcept {
   return true;
 }
 
-std::coroutine_handle<> fork_base::branch_ended() noexcept {
-  if (!count_off()) {
+std::coroutine_handle<> fork_base::branch_ended(const task_root& branch) noexcept {
+  if (branch.counts_for_others()) {
+    if (promise_base* const sibling = pass_on()) {
+      return transfer(sibling->begin_here());
+    }
+  }
+  if (!count_off(branch)) {
     return scheduler::go_on();
   }
   if (stopped() && !reports_stop_) [[unlikely]] {
@@ -88,11 +118,11 @@ std::coroutine_handle<> fork_base::branch_ended() noexcept {
 }
 
 promise_base* fork_base::branch_stopped(promise_base& at) noexcept {
-  auto& fork = *reinterpret_cast<fork_base*>(at.first_.load(std::memory_order_relaxed));
+  fork_base& fork = at.fork();
   at.handle().destroy();
   at.state_.fetch_or(task_root::was_stopped, std::memory_order_relaxed);
   fork.stopped_.store(true, std::memory_order_relaxed);
-  if (!fork.count_off()) {
+  if (!fork.count_off(at)) {
     return nullptr;
   }
   if (!fork.reports_stop_) {
@@ -102,7 +132,9 @@ promise_base* fork_base::branch_stopped(promise_base& at) noexcept {
   return nullptr;
 }
 
-void fork_base::publish(task_root& branch) noexcept {
+void fork_base::publish(task_root& branch) noexcept { branch.fork().make_known(branch); }
+
+void fork_base::make_known(task_root& branch) noexcept {
   list_root(branch);
   task_root& top = branch.top();
   {
@@ -154,11 +186,7 @@ void fork_base::cancel_branches(task_root& top) noexcept {
   }
 }
 
-void task_root::publish() noexcept { reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed))->publish(*this); }
-
-std::coroutine_handle<> task_root::end_branch() noexcept {
-  return reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed))->branch_ended();
-}
+std::coroutine_handle<> task_root::end_branch() noexcept { return fork().branch_ended(*this); }
 
 void task_root::destroy_known_branch() noexcept {
   // A root's memory outlives its frame, which is gone already if it was stopped.

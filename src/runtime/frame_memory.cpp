@@ -28,10 +28,9 @@
 
 namespace ergon::detail {
 
-namespace {
+constinit thread_local frame_stacks this_stacks{};
 
-// The resume and destroy functions come first in every frame, then the promise.
-constexpr std::size_t promise_offset = 16;
+namespace {
 
 task_root& root_in(void* frame) noexcept {
   return *reinterpret_cast<task_root*>(static_cast<std::byte*>(frame) + promise_offset);
@@ -161,11 +160,11 @@ class frame_walk {
 
 #if ERGON_PLAIN_FRAMES
 
-void* allocate_frame(std::size_t size, std::size_t alignment) { return allocate_large(size, alignment); }
+void* allocate_frame_slowly(std::size_t size, std::size_t alignment) { return allocate_large(size, alignment); }
 
 void list_root(task_root& root) noexcept { list_large(frame_of(root)); }
 
-void deallocate_frame(void* frame, std::size_t /*size*/, std::size_t /*alignment*/) noexcept {
+void deallocate_frame_slowly(void* frame, std::size_t /*size*/, std::size_t /*alignment*/) noexcept {
   if (!root_in(frame).is_root()) {
     free_large(frame);
   }
@@ -181,21 +180,15 @@ frame_usage measure_frames() noexcept { return {}; }
 
 namespace {
 
-constexpr std::size_t granule = 8;
-constexpr std::size_t smallest = 48;
-constexpr std::size_t largest = 1024;
-constexpr std::size_t classes = largest / granule + 1;
+constexpr std::size_t granule = frame_classes::granule;
+constexpr std::size_t classes = frame_classes::count;
 constexpr std::size_t page = 4096;
 constexpr std::size_t slab_size = std::size_t{64} * 1024;
 constexpr std::size_t slab_pages = slab_size / page;
 constexpr std::size_t segment_size = std::size_t{4} << 20U;
 constexpr std::size_t batch = 32;
-constexpr std::size_t stack_limit = 2 * batch;
-constexpr std::size_t words = (slab_size / smallest + 63) / 64;
-
-struct block {
-  block* next;
-};
+static_assert(free_stack::limit == 2 * batch);
+constexpr std::size_t words = (slab_size / frame_classes::smallest + 63) / 64;
 
 struct slab {
   slab* next;
@@ -252,36 +245,6 @@ struct stock_of_slabs {
   std::array<segment, 16384> segments{};
 };
 constinit stock_of_slabs stock;
-
-// One that is not in use, before a thread's first frame and after its last, is empty and counts as full: so the quick paths need look at
-// nothing else.
-struct free_stack {
-  block* top = nullptr;
-  std::size_t count = stack_limit;
-};
-struct thread_stacks {
-  std::array<free_stack, classes> by_class;
-  enum : unsigned char { fresh, registered, ended } state = fresh;
-};
-constinit thread_local thread_stacks stacks{};
-
-// Small frames go by 8 bytes, for a million of them; larger ones by 16, whatever alignment they ask for (see value_slot).
-constexpr std::size_t by_eight = 112;
-constexpr std::size_t class_at(std::size_t granules, bool by_sixteen) {
-  std::size_t const rounded = std::max(granules * granule, smallest);
-  return (!by_sixteen && rounded < by_eight ? rounded : (rounded + 15) / 16 * 16) / granule;
-}
-constexpr auto class_table = [] {
-  std::array<std::array<std::uint8_t, classes>, 2> table{};
-  for (std::size_t g = 0; g < classes; ++g) {
-    table[0][g] = static_cast<std::uint8_t>(class_at(g, false));
-    table[1][g] = static_cast<std::uint8_t>(class_at(g, true));
-  }
-  return table;
-}();
-std::size_t class_of(std::size_t size, std::size_t alignment) noexcept {
-  return class_table[alignment > granule ? 1 : 0][(size + granule - 1) / granule];
-}
 
 // False: the memory keeps what was in it, as it does in a process that locks its pages.
 bool give_back(std::byte* from, std::size_t size) noexcept { return ::madvise(from, size, MADV_DONTNEED) == 0; }
@@ -474,11 +437,11 @@ void trim_class(size_class& shelf) noexcept {
   }
 }
 
-void spill(std::size_t index, block* chain) noexcept {
+void spill(std::size_t index, free_block* chain) noexcept {
   size_class& shelf = shelves[index];
   std::lock_guard const guard(shelf.lock);
   while (chain != nullptr) {
-    block* const next = chain->next;
+    free_block* const next = chain->next;
     put_block(shelf, chain);
     chain = next;
   }
@@ -490,8 +453,8 @@ void spill(std::size_t index, block* chain) noexcept {
 /// The calling thread keeps no free blocks back.
 void flush_frames() noexcept {
   for (std::size_t i = 0; i < classes; ++i) {
-    block* const chain = stacks.by_class[i].top;
-    stacks.by_class[i] = {};
+    free_block* const chain = this_stacks.by_class[i].top;
+    this_stacks.by_class[i] = {};
     if (chain != nullptr) {
       spill(i, chain);
     }
@@ -501,25 +464,26 @@ void flush_frames() noexcept {
 struct at_thread_end {
   ~at_thread_end() {
     flush_frames();
-    stacks.state = thread_stacks::ended;
+    this_stacks.state = frame_stacks::ended;
   }
 };
 
 // False once the thread's stacks are gone: other thread-local destructors may still free frames.
 bool use_stacks() noexcept {
-  if (stacks.state == thread_stacks::fresh) {
+  if (this_stacks.state == frame_stacks::fresh) {
     thread_local at_thread_end const flush;
     static_cast<void>(&flush);
-    stacks.state = thread_stacks::registered;
+    this_stacks.state = frame_stacks::registered;
   }
-  return stacks.state == thread_stacks::registered;
+  return this_stacks.state == frame_stacks::registered;
 }
 
-[[gnu::noinline]] void* refill(std::size_t index) {
+void* refill(std::size_t index) {
   size_class& shelf = shelves[index];
-  std::size_t const wanted = use_stacks() ? batch : 1;
-  block* first = nullptr;
-  block** end = &first;
+  bool const keeps = use_stacks();
+  std::size_t const wanted = keeps ? batch : 1;
+  free_block* first = nullptr;
+  free_block** end = &first;
   std::size_t got = 0;
   {
     std::lock_guard const guard(shelf.lock);
@@ -532,7 +496,7 @@ bool use_stacks() noexcept {
         --shelf.idle;
       }
       for (; got < wanted && from->used < from->count; ++got) {
-        auto* const taken = static_cast<block*>(take_block(*from));
+        auto* const taken = static_cast<free_block*>(take_block(*from));
         *end = taken;
         end = &taken->next;
       }
@@ -546,12 +510,14 @@ bool use_stacks() noexcept {
   if (first == nullptr) {
     throw std::bad_alloc();
   }
-  stacks.by_class[index] = {first->next, got - 1};
+  if (keeps) {
+    this_stacks.by_class[index] = {first->next, got - 1};
+  }
   return first;
 }
 
-[[gnu::noinline]] void free_slowly(std::size_t index, block* freed) noexcept {
-  free_stack& mine = stacks.by_class[index];
+[[gnu::noinline]] void free_slowly(std::size_t index, free_block* freed) noexcept {
+  free_stack& mine = this_stacks.by_class[index];
   if (!use_stacks()) {
     freed->next = nullptr;
     spill(index, freed);
@@ -563,11 +529,11 @@ bool use_stacks() noexcept {
     return;
   }
   // The newest stay, their memory is warm.
-  block* last = mine.top;
+  free_block* last = mine.top;
   for (std::size_t i = 1; i < batch; ++i) {
     last = last->next;
   }
-  block* const rest = last->next;
+  free_block* const rest = last->next;
   last->next = nullptr;
   freed->next = mine.top;
   mine = {freed, batch + 1};
@@ -576,9 +542,9 @@ bool use_stacks() noexcept {
 
 void free_small(void* frame, std::size_t index) noexcept {
   root_in(frame).mark_free();
-  free_stack& mine = stacks.by_class[index];
-  auto* const freed = static_cast<block*>(frame);
-  if (mine.count < stack_limit) [[likely]] {
+  free_stack& mine = this_stacks.by_class[index];
+  auto* const freed = static_cast<free_block*>(frame);
+  if (mine.count < free_stack::limit) [[likely]] {
     freed->next = mine.top;
     mine.top = freed;
     ++mine.count;
@@ -598,8 +564,6 @@ void for_each_slab(F visit) {
   }
 }
 
-bool is_small(std::size_t size, std::size_t alignment) noexcept { return size <= largest && alignment <= 16; }
-
 }  // namespace
 
 // A slab's blocks are found as they are.
@@ -607,13 +571,12 @@ void list_root(task_root&) noexcept {}
 
 namespace {
 
-// Out of the quick paths, which would save registers for them.
-[[gnu::noinline]] void* allocate_large_and_list(std::size_t size, std::size_t alignment) {
+void* allocate_large_and_list(std::size_t size, std::size_t alignment) {
   void* const frame = allocate_large(size, alignment);
   list_large(frame);
   return frame;
 }
-[[gnu::noinline]] void let_go_large(void* frame) noexcept {
+void let_go_large(void* frame) noexcept {
   task_root& root = root_in(frame);
   if (root.is_root()) {
     root.mark_large();
@@ -624,28 +587,16 @@ namespace {
 
 }  // namespace
 
-void* allocate_frame(std::size_t size, std::size_t alignment) {
-  if (!is_small(size, alignment)) [[unlikely]] {
-    return allocate_large_and_list(size, alignment);
-  }
-  std::size_t const index = class_of(size, alignment);
-  free_stack& mine = stacks.by_class[index];
-  if (mine.top != nullptr) [[likely]] {
-    block* const taken = mine.top;
-    mine.top = taken->next;
-    --mine.count;
-    return taken;
-  }
-  return refill(index);
+void* allocate_frame_slowly(std::size_t size, std::size_t alignment) {
+  return frame_classes::has(size, alignment) ? refill(frame_classes::of(size, alignment))
+                                             : allocate_large_and_list(size, alignment);
 }
 
-void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept {
-  if (!is_small(size, alignment)) [[unlikely]] {
+void deallocate_frame_slowly(void* frame, std::size_t size, std::size_t alignment) noexcept {
+  if (frame_classes::has(size, alignment)) {
+    free_small(frame, frame_classes::of(size, alignment));
+  } else {
     let_go_large(frame);
-    return;
-  }
-  if (!root_in(frame).is_root()) {
-    free_small(frame, class_of(size, alignment));
   }
 }
 

@@ -200,6 +200,12 @@ void task_root::release() noexcept {
   }
 }
 
+void task_root::release_both() noexcept {
+  if (state_.fetch_sub(2 * reference, std::memory_order_acq_rel) < 3 * reference) {
+    free_memory();
+  }
+}
+
 void task_root::free_memory() noexcept {
   drop_extra();
   free_root(*this);
@@ -374,7 +380,7 @@ bool task_root::set_joiner(join_waiter& waiter) noexcept {
   if (first_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(&waiter), std::memory_order_acq_rel)) {
     return true;
   }
-  if (seen != ended) {
+  if ((seen & ended) == 0) {
     fatal("ergon: two tasks await one join handle at the same time");
   }
   return false;
@@ -387,21 +393,21 @@ bool task_root::clear_joiner(join_waiter& waiter) noexcept {
 
 void task_root::set_failure(std::exception_ptr e) noexcept {
   exception_bits const bits{std::move(e)};
-  (is_root() ? second_ : third_).store(bits.word, std::memory_order_relaxed);
+  second_.store(bits.word, std::memory_order_relaxed);
 }
 
 void task_root::throw_failure() const {
-  exception_bits const bits{failure_word().load(std::memory_order_relaxed)};
+  exception_bits const bits{second_.load(std::memory_order_relaxed)};
   std::rethrow_exception(bits.exception);
 }
 
 std::exception_ptr task_root::failure() const noexcept {
-  exception_bits const bits{failure_word().load(std::memory_order_relaxed)};
+  exception_bits const bits{second_.load(std::memory_order_relaxed)};
   return stopped() ? nullptr : bits.exception;
 }
 
 void task_root::forget_failure() noexcept {
-  exception_bits bits{failure_word().load(std::memory_order_relaxed)};
+  exception_bits bits{second_.load(std::memory_order_relaxed)};
   std::destroy_at(&bits.exception);
 }
 
@@ -460,38 +466,81 @@ bool join_wait::disarm() noexcept { return target_->clear_joiner(*this); }
 
 // A child that nobody has begun and that stands newest in this worker's deque is begun here, as if it was called.
 std::coroutine_handle<> join_wait::begin_join(promise_base& leaf) noexcept {
-  // A cancel may destroy this wait as soon as it is known.
-  task_root& target = *target_;
-  if (waits_plainly() && take_back_target(leaf)) {
-    return transfer(target.begin_here());
-  }
-  return begin(leaf);
+  return waits_plainly() && call_target(leaf) ? transfer(target_->begin_here()) : begin(leaf);
 }
 
-bool join_wait::take_back_target(promise_base& leaf) noexcept {
-  task_root& mine = *leaf.root();
-  if ((mine.is_branch() && !mine.is_published()) || target_->first_.load(std::memory_order_relaxed) != 0 ||
-      !scheduler::take_back(*target_)) {
+bool join_wait::call_target(promise_base& leaf) noexcept {
+  if (target_->first_.load(std::memory_order_relaxed) != 0 || !scheduler::take_back(*target_)) {
     return false;
   }
-  set_place(&leaf);
-  mine.lock();
+  task_root& mine = *leaf.root();
   if (mine.cancelled() || target_->cancelled()) [[unlikely]] {
-    mine.unlock();
     scheduler::put_back(*target_);
     return false;
   }
-  target_->first_.store(reinterpret_cast<std::uintptr_t>(static_cast<join_waiter*>(this)), std::memory_order_release);
+  set_place(&leaf);
   mine.second_.store(reinterpret_cast<std::uintptr_t>(static_cast<operation*>(this)), std::memory_order_relaxed);
-  mine.unlock(task_root::waiting);
+  target_->first_.store(reinterpret_cast<std::uintptr_t>(static_cast<join_waiter*>(this)) | task_root::called,
+                        std::memory_order_relaxed);
   return true;
 }
 
+std::coroutine_handle<> task_root::end_called() noexcept {
+  promise_of(*this).handle().destroy();
+  scheduler::ended(*this);
+  promise_base& caller = joiner().leaf();
+  task_root& root = *caller.root();
+  // From here on the result may be taken, and the memory with it.
+  first_.store(ended | kept, std::memory_order_release);
+  root.second_.store(0, std::memory_order_relaxed);
+  this_turn.enter(caller, root);
+  return transfer(caller.handle());
+}
+
+join_wait& task_root::joiner() const noexcept {
+  auto* const waiter = reinterpret_cast<join_waiter*>(first_.load(std::memory_order_relaxed) & ~called);
+  return static_cast<join_wait&>(*waiter);
+}
+
+// From the outermost caller inwards: whoever waits may be gone at once, and must not be what somebody has called then.
+void task_root::publish() noexcept {
+  task_root* at = this;
+  while (!at->is_branch() && at->is_called()) {
+    at = &at->joiner().root();
+  }
+  if (at->is_branch() && !at->is_published()) {
+    fork_base::publish(*at);
+  }
+  while (at != this) {
+    at = &static_cast<join_wait*>(reinterpret_cast<operation*>(at->second_.load(std::memory_order_relaxed)))->publish();
+  }
+}
+
+task_root& join_wait::publish() noexcept {
+  task_root& mine = root();
+  task_root& target = *target_;
+  mine.lock();
+  bool const stop = mine.cancelled();
+  target.first_.store(stop ? 0 : reinterpret_cast<std::uintptr_t>(static_cast<join_waiter*>(this)), std::memory_order_release);
+  if (stop) [[unlikely]] {
+    mine.second_.store(0, std::memory_order_relaxed);
+    mine.unlock();
+    stop_when_woken();
+    queue();
+  } else {
+    mine.unlock(task_root::waiting);
+  }
+  return target;
+}
+
 void launch_owned(task_root& child) noexcept { child.home().launch_owned(child); }
+void start_here(task_root& root, std::string_view name) { scheduler::here().start(root, name); }
 
 void stop_here::begin(promise_base& leaf) noexcept {
   leaf_ = &leaf;
-  leaf.root()->schedule(*this);
+  task_root& root = *leaf.root();
+  root.publish_if_private();
+  root.schedule(*this);
 }
 void stop_here::run() noexcept { task_root::unwind(*leaf_); }
 
@@ -509,6 +558,7 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
       stop = root.cancelled();
       [[fallthrough]];
     case ignores:
+      root.publish_if_private();
       if (!stop) {
         return arm() ? std::noop_coroutine() : go_on(leaf);
       }
@@ -517,9 +567,7 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
       if (!root.cancelled() && try_now()) {
         return go_on(leaf);
       }
-      if (root.is_branch() && !root.is_published()) [[unlikely]] {
-        root.publish();
-      }
+      root.publish_if_private();
       root.lock();
       stop = root.cancelled();
       if (stop) {
@@ -546,7 +594,9 @@ std::coroutine_handle<> operation::begin(detail::promise_base& leaf) noexcept {
 // There was nothing to wait for. A task that never has to wait gives way now and then.
 std::coroutine_handle<> operation::go_on(detail::promise_base& leaf) noexcept {
   if (detail::this_turn.waits_left == 0) [[unlikely]] {
-    leaf.root()->home().push_behind(*this);
+    detail::task_root& root = *leaf.root();
+    root.publish_if_private();
+    root.home().push_behind(*this);
     return std::noop_coroutine();
   }
   --detail::this_turn.waits_left;
@@ -583,6 +633,7 @@ void completion::complete() noexcept {
 
 bool completion::begin(detail::promise_base& leaf) noexcept {
   leaf_ = &leaf;
+  leaf.root()->publish_if_private();
   unsigned char expected = pending_;
   return state_.compare_exchange_strong(expected, waiting_, std::memory_order_acq_rel, std::memory_order_acquire);
 }

@@ -91,7 +91,7 @@ runtime& runtime::default_runtime() {
 
 runtime* runtime::current() noexcept { return detail::scheduler::current_runtime(); }
 
-void runtime::launch(detail::task_root& root) { scheduler_->launch(root); }
+void runtime::start(detail::task_root& root, std::string_view name) { scheduler_->start(root, name); }
 
 void runtime::check_may_block() const {
   if (scheduler_->is_own_thread()) {

@@ -30,9 +30,6 @@ constinit thread_local turn this_turn;
 namespace {
 
 constexpr std::size_t steal_limit = 64;
-// So often a worker looks at the timers and the sockets, in rounds.
-constexpr unsigned look_interval = 32;
-static_assert(look_interval % queue_interval == 0);
 constexpr unsigned oldest_per_tick = 8;
 
 constexpr std::chrono::milliseconds watch_interval{1};
@@ -182,6 +179,8 @@ scheduler::~scheduler() {
 
 bool scheduler::is_own_thread() const noexcept { return own_worker() != nullptr; }
 
+scheduler& scheduler::default_scheduler() { return *runtime::default_runtime().scheduler_; }
+
 runtime* scheduler::current_runtime() noexcept {
   auto* const self = static_cast<worker*>(this_turn.worker);
   return self != nullptr ? &self->owner.front_ : nullptr;
@@ -233,28 +232,15 @@ void scheduler::tell_of_child(worker& self) noexcept {
   }
 }
 
-void scheduler::push_branches(promise_base* const* branches, std::size_t count) noexcept {
-  auto* const self = static_cast<worker*>(this_turn.worker);
-  if (self == nullptr) [[unlikely]] {
-    // Resumed by something outside: a task runs on no worker but its own runtime's.
-    for (std::size_t i = 0; i < count; ++i) {
-      branches[i]->home().push(ready_item{*branches[i]});
-    }
-    return;
+void scheduler::push_branches_from_outside(promise_base* const* branches, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    branches[i]->home().push(ready_item{*branches[i]});
   }
-  scheduler& home = self->owner;
-  std::size_t placed = 0;
-  for (std::size_t left = count; left > 0; --left) {
-    ready_item const item{*branches[left - 1]};
-    while (!self->children.place(item, placed)) [[unlikely]] {
-      self->children.publish(std::exchange(placed, 0));
-      home.shed_older(*self);
-    }
-    ++placed;
-  }
-  self->children.publish(placed);
-  for (std::size_t i = 0; i < count && home.idle_count_.load(std::memory_order_seq_cst) != 0; ++i) [[unlikely]] {
-    home.wake_one();
+}
+
+void scheduler::tell_of_branches(std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count && idle_count_.load(std::memory_order_seq_cst) != 0; ++i) {
+    wake_one();
   }
 }
 
@@ -502,7 +488,12 @@ ready_item scheduler::take_own(worker& self, unsigned round) noexcept {
 void scheduler::look_around(worker& self, unsigned look) noexcept {
   // Every other time the timers of another, in turn: it may be computing for long, while everybody else has work. What one look makes ready
   // is no more than what was run since the last one, so a flood of timers does not pile up before the ready tasks.
-  fire_due(look % 2 == 0 ? self : *workers_[look / 2 % workers_.size()]);
+  if (look % 2 == 0) {
+    fire_due(self);
+  } else {
+    self.helps = self.helps + 1 < workers_.size() ? self.helps + 1 : 0;
+    fire_due(*workers_[self.helps]);
+  }
   if (io_driver* const sockets = self.driver.load(std::memory_order_relaxed); sockets != nullptr && sockets->waits()) {
     sockets->poll();
   }
@@ -710,12 +701,8 @@ void scheduler::add_timer(timer& item, steady_time due) noexcept {
   }
 }
 
-void scheduler::launch(task_root& root) {
-  if (worker* const self = own_worker()) [[likely]] {
-    launch_child(*self, root);
-    return;
-  }
-  // From outside the runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
+void scheduler::start_from_outside(task_root& root, std::string_view name) {
+  // The runtime may end as soon as the task has; and a shutdown waits for who is inside before it looks for tasks.
   for (unsigned round = 0;; ++round) {
     visitors_.fetch_add(1, std::memory_order_seq_cst);
     doors const now = doors_.load(std::memory_order_seq_cst);
@@ -724,13 +711,16 @@ void scheduler::launch(task_root& root) {
     }
     visitors_.fetch_sub(1, std::memory_order_release);
     if (now == doors::closed) {
-      root.give_up();
       throw error(errc::closed, "a task cannot be spawned on a runtime after its shutdown");
     }
     spin_wait(round);
   }
+  struct leave {
+    std::atomic<std::size_t>& visitors;
+    ~leave() { visitors.fetch_sub(1, std::memory_order_release); }
+  } const at_end{visitors_};
+  root.become_root(*this, name);
   launch_from_outside(root);
-  visitors_.fetch_sub(1, std::memory_order_release);
 }
 
 void scheduler::launch_from_outside(task_root& root) noexcept {

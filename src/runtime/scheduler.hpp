@@ -87,8 +87,10 @@ class scheduler {
   [[nodiscard]] bool is_worker(std::size_t index) const noexcept;
   /// The sockets of a worker; made on first use.
   [[nodiscard]] io_driver& driver(std::size_t worker);
-  /// Throws `errc::closed` after shutdown, and then the root has been given up.
-  void launch(task_root& root);
+  /// The calling worker's, else the default runtime's.
+  [[nodiscard]] static scheduler& here();
+  /// Makes a root and starts it. Throws `std::bad_alloc`, `errc::closed` after shutdown, and then it is none.
+  void start(task_root& root, std::string_view name);
   /// Of a root that some living task of this runtime waits for.
   void launch_owned(task_root& root) noexcept;
   /// A root's frames are gone; on a worker.
@@ -116,6 +118,7 @@ class scheduler {
   [[nodiscard]] std::size_t live_tasks() const noexcept;
   [[nodiscard]] bool is_own_thread() const noexcept;
   [[nodiscard]] static runtime* current_runtime() noexcept;
+  [[nodiscard]] static scheduler& default_scheduler();
 
   void set_blocking_executor(std::shared_ptr<blocking_executor> executor);
   [[nodiscard]] std::shared_ptr<blocking_executor> blocking() const;
@@ -136,6 +139,8 @@ class scheduler {
     // The worker's own: the clock's tick at its last look, and how many of the oldest are taken next.
     steady_time tick{};
     unsigned take_oldest = 0;
+    // The worker's own: whose timers it looked at last, beside its own.
+    std::size_t helps = 0;
     run_queue inbox;
     // Made once, under `driver_mutex_`.
     std::atomic<io_driver*> driver{nullptr};
@@ -185,6 +190,8 @@ class scheduler {
   void push_child(worker& self, ready_item item) noexcept;
   void shed_older(worker& self) noexcept;
   void tell_of_child(worker& self) noexcept;
+  static void push_branches_from_outside(promise_base* const* branches, std::size_t count) noexcept;
+  void tell_of_branches(std::size_t count) noexcept;
   [[nodiscard]] ready_item take_own(worker& self, unsigned round) noexcept;
   void look_around(worker& self, unsigned look) noexcept;
   void sleep(worker& self, steady_time until) noexcept;
@@ -209,6 +216,8 @@ class scheduler {
   void start_watchdog(const runtime_options& options);
   void launch_child(worker& self, task_root& root) noexcept;
   void launch_from_outside(task_root& root) noexcept;
+  void start_from_outside(task_root& root, std::string_view name);
+  [[nodiscard]] bool may_follow(const worker& self) const noexcept;
   void look_whether_empty() noexcept;
   void cancel_all() noexcept;
   [[nodiscard]] bool close_if_empty() noexcept;
@@ -274,6 +283,42 @@ inline void scheduler::push_child(worker& self, ready_item item) noexcept {
   }
 }
 
+inline void scheduler::push_branches(promise_base* const* branches, std::size_t count) noexcept {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  if (self == nullptr) [[unlikely]] {
+    // Resumed by something outside: a task runs on no worker but its own runtime's.
+    push_branches_from_outside(branches, count);
+    return;
+  }
+  std::size_t placed = 0;
+  for (std::size_t left = count; left > 0; --left) {
+    ready_item const item{*branches[left - 1]};
+    while (!self->children.place(item, placed)) [[unlikely]] {
+      self->children.publish(std::exchange(placed, 0));
+      self->owner.shed_older(*self);
+    }
+    ++placed;
+  }
+  self->children.publish(placed);
+  if (self->owner.idle_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+    self->owner.tell_of_branches(count);
+  }
+}
+
+inline scheduler& scheduler::here() {
+  auto* const self = static_cast<worker*>(this_turn.worker);
+  return self != nullptr ? self->owner : default_scheduler();
+}
+
+inline void scheduler::start(task_root& root, std::string_view name) {
+  if (worker* const self = own_worker()) [[likely]] {
+    root.become_root(*this, name);
+    launch_child(*self, root);
+  } else {
+    start_from_outside(root, name);
+  }
+}
+
 inline void scheduler::launch_owned(task_root& root) noexcept {
   if (worker* const self = own_worker()) [[likely]] {
     launch_child(*self, root);
@@ -316,10 +361,17 @@ inline void scheduler::push_next(operation& joined) noexcept {
   }
 }
 
+/// May something be begun without a return to the loop?
+inline bool scheduler::may_follow(const worker& self) const noexcept {
+  unsigned const round = this_turn.round + 1;
+  return round % queue_interval != 0 ||
+         (round % look_interval != 0 && self.queue.looks_empty() && self.inbox.looks_empty() && self.take_oldest == 0);
+}
+
 inline std::coroutine_handle<> scheduler::go_on() noexcept {
   turn& here = this_turn;
   auto* const self = static_cast<worker*>(here.worker);
-  if (self == nullptr || (here.round + 1) % queue_interval == 0) {
+  if (self == nullptr || !self->owner.may_follow(*self)) {
     return std::noop_coroutine();
   }
   if (here.next != nullptr) {
@@ -346,8 +398,7 @@ inline std::coroutine_handle<> scheduler::go_on() noexcept {
 inline bool scheduler::take_back(task_root& child) noexcept {
   auto* const self = static_cast<worker*>(this_turn.worker);
   ready_item const item{child};
-  if (self == nullptr || (this_turn.round + 1) % queue_interval == 0 || self->children.newest() != item ||
-      self->children.pop() != item) {
+  if (self == nullptr || !self->children.has_on_top(item) || !self->owner.may_follow(*self) || self->children.pop() != item) {
     return false;
   }
   ++this_turn.round;

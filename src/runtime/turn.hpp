@@ -16,6 +16,9 @@ namespace ergon::detail {
 constexpr unsigned waits_per_turn = 128;
 /// So often, in rounds, a worker looks into its queue before its children; what follows without a return to the loop stops there.
 constexpr unsigned queue_interval = 8;
+/// So often it looks at the timers and the sockets.
+constexpr unsigned look_interval = 32;
+static_assert(look_interval % queue_interval == 0);
 
 struct turn {
   /// The worker that the thread is (scheduler.cpp), or null.

@@ -81,13 +81,17 @@ class ERGON_EXPORT fork_base {
   struct waiting_forks;
 
   std::coroutine_handle<> begin(promise_base& waiter) noexcept;
+  /// Of a branch that has ended and counts: the next one, if it stands newest in this worker's deque, begins and counts for both.
+  promise_base* pass_on() noexcept;
   /// True: that was the last branch, and nobody else knows of the fork any more.
-  bool count_off() noexcept;
+  bool count_off(const task_root& branch) noexcept;
   /// A branch has ended; what goes on.
-  std::coroutine_handle<> branch_ended() noexcept;
+  std::coroutine_handle<> branch_ended(const task_root& branch) noexcept;
   /// A branch was stopped, its frame is still there; the next frame to stop, or null.
   static promise_base* branch_stopped(promise_base& at) noexcept;
-  void publish(task_root& branch) noexcept;
+  /// A branch of any fork is about to wait.
+  static void publish(task_root& branch) noexcept;
+  void make_known(task_root& branch) noexcept;
   static void cancel_branches(task_root& top) noexcept;
   static waiting_forks& shard_of(task_root& top) noexcept;
 
@@ -98,6 +102,8 @@ class ERGON_EXPORT fork_base {
   fork_base* after_ = nullptr;
   std::atomic<std::uint32_t> left_{0};
   std::uint32_t count_ = 0;
+  /// Branches that have ended and that the one that counts will count. Its own.
+  std::uint32_t ended_ = 0;
   /// Branches below are cancelled.
   std::uint32_t cancelled_to_ = 0;
   bool listed_ = false;

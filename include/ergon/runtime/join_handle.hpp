@@ -27,10 +27,10 @@ class result_owner {
   result_owner() = default;
   /// Takes over the owner's reference of a root.
   explicit result_owner(task_promise<T>* root) noexcept : bits_(reinterpret_cast<std::uintptr_t>(root)) {}
-  result_owner(result_owner&& other) noexcept : bits_(other.bits_.exchange(0, std::memory_order_relaxed)) {}
+  result_owner(result_owner&& other) noexcept : bits_(other.move_out()) {}
   result_owner& operator=(result_owner&& other) noexcept {
     result_owner const gone{std::move(*this)};
-    bits_.store(other.bits_.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+    bits_.store(other.move_out(), std::memory_order_relaxed);
     return *this;
   }
   ~result_owner() { static_cast<void>(let_go()); }
@@ -38,11 +38,16 @@ class result_owner {
   task_promise<T>* let_go() noexcept {
     task_promise<T>* const root = get();
     if (root != nullptr) {
-      if (!was_taken() && root->disown()) {
+      bool const both = root->has_kept();
+      if (!was_taken() && (both || root->disown())) {
         root->drop_result();
       }
       bits_.store(0, std::memory_order_relaxed);
-      root->release();
+      if (both) {
+        root->release_both();
+      } else {
+        root->release();
+      }
     }
     return root;
   }
@@ -72,6 +77,11 @@ class result_owner {
   static constexpr std::uintptr_t taken = 1;
   [[nodiscard]] bool was_taken() const noexcept { return (bits() & taken) != 0; }
   [[nodiscard]] std::uintptr_t bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uintptr_t move_out() noexcept {
+    std::uintptr_t const had = bits();
+    bits_.store(0, std::memory_order_relaxed);
+    return had;
+  }
 
   // The root, and whether its result was taken. Atomic for those who look at the handle meanwhile.
   std::atomic<std::uintptr_t> bits_{0};
@@ -90,8 +100,12 @@ class ERGON_EXPORT join_wait : public operation, private join_waiter {
   ~join_wait() = default;
 
  private:
+  friend class task_root;
+
   std::coroutine_handle<> begin_join(promise_base& leaf) noexcept;
-  [[nodiscard]] bool take_back_target(promise_base& leaf) noexcept;
+  [[nodiscard]] bool call_target(promise_base& leaf) noexcept;
+  /// The waiting task and its target become known to others.
+  task_root& publish() noexcept;
   bool try_now() noexcept override { return target_->done(); }
   bool arm() noexcept override;
   bool disarm() noexcept override;
@@ -178,13 +192,23 @@ struct join_access {
   }
 };
 
+/// The owner of the result of what has been made a root.
+template <class T>
+result_owner<T> own_result(task<T>&& body) noexcept {
+  return result_owner<T>{&task_access::release(std::move(body)).promise()};
+}
+
 /// Makes a root of `body`; the caller launches it. Throws `errc::invalid_argument` for an empty task, `std::bad_alloc`.
 template <class T>
 result_owner<T> make_root(scheduler& home, task<T> body, std::string_view name) {
   task_access::check(body);
   task_access::promise(body).become_root(home, name);
-  return result_owner<T>{&task_access::release(std::move(body)).promise()};
+  return own_result<T>(std::move(body));
 }
+
+/// Makes a root and starts it on the runtime of the calling worker, else on the default runtime. Throws `std::bad_alloc`, `errc::closed`, and then
+/// it is none.
+ERGON_EXPORT void start_here(task_root& root, std::string_view name);
 
 /// Starts a root that some frame of `owner` waits for on every way out: it is in no list, whoever waits passes a cancel on.
 ERGON_EXPORT void launch_owned(task_root& child) noexcept;

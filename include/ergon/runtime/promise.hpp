@@ -1,8 +1,7 @@
 // What every frame of a task carries: the frame that waits for it and the root it runs under. A chain of frames runs on one
 // thread at a time; nothing of a promise but its root's part (root.hpp) is shared between threads.
 //
-// A frame's memory comes from slabs in size classes (from plain `new` in sanitizer builds). A promise is aligned to at most
-// 16 bytes, so it lies 16 bytes behind the start of its frame whatever its type.
+// A promise is aligned to at most 16 bytes, so it lies 16 bytes behind the start of its frame (frame.hpp) whatever its type.
 #pragma once
 
 #include <coroutine>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include <ergon/base/export.hpp>
+#include <ergon/runtime/frame.hpp>
 #include <ergon/runtime/root.hpp>
 
 // Clang turns symmetric transfer into a jump in every mode. GCC does so only when it optimises, and never under its sanitizers:
@@ -40,11 +40,6 @@ inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
 #endif
 }
 
-/// Memory for a frame, zero where its root's state will be, so that whoever walks the frames takes it for none.
-ERGON_EXPORT void* allocate_frame(std::size_t size, std::size_t alignment);
-/// Called for every frame that is destroyed; the memory of a root stays until its last reference goes.
-ERGON_EXPORT void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept;
-
 /// What a task's thread does next when the task has ended.
 [[nodiscard]] ERGON_EXPORT std::coroutine_handle<> go_on() noexcept;
 
@@ -55,11 +50,16 @@ class promise_base : public task_root {
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> frame) const noexcept {
       Promise& mine = frame.promise();
-      if (!mine.is_root()) {
-        return transfer(mine.parent()->handle());
+      switch (mine.what()) {
+        case task_root::kind::frame:
+          return transfer(mine.caller().handle());
+        case task_root::kind::branch:
+          return mine.end_branch();
+        case task_root::kind::task:
+          break;
       }
-      if (mine.is_branch()) {
-        return mine.end_branch();
+      if (mine.is_called()) {
+        return mine.end_called();
       }
       mine.finish();
       if (!mine.hand_over()) {
@@ -97,7 +97,7 @@ class promise_base : public task_root {
 
 inline void task_root::set_parent(promise_base& up, bool boundary) noexcept {
   first_.store(reinterpret_cast<std::uintptr_t>(&up) | static_cast<std::uintptr_t>(boundary), std::memory_order_relaxed);
-  second_.store(reinterpret_cast<std::uintptr_t>(up.root()), std::memory_order_relaxed);
+  third_.store(reinterpret_cast<std::uintptr_t>(up.root()), std::memory_order_relaxed);
 }
 
 inline void task_root::destroy_frame() noexcept { static_cast<promise_base*>(this)->handle().destroy(); }

@@ -4,14 +4,20 @@
 // frame awaits uses the same words for its own ends and is nobody's root.
 //
 // What the words hold:            as a root                                           as an inner frame
-//   first_                        who joins; `ended` when it has                      the parent frame, bit 0: a boundary
-//   second_                       what it waits in; before it starts the link of      the root
+//   first_                        who joins, and `called`; `ended` when it has, and   the parent frame, bit 0: a boundary
+//                                 `kept`
+//   second_                       what it waits in; before it starts the link of      when it has ended its exception
 //                                 the run queue; when it has ended its exception
-//   third_                        nothing, an index in a group, or `extras`           its exception
+//   third_                        nothing, an index in a group, or `extras`           the root
 //
 // A branch of a `fork_join` is a root of its own, for it may wait while its siblings do, but a lean one: until it waits for the first time
-// nobody else knows it, so it has no references and costs no atomic operation but the count of its fork. As a branch, `first_` is its fork
+// nobody else knows it, so it has no references. And while the branches of a fork follow each other on one thread the last of them `counts`
+// for all before it, so that none of these costs an atomic operation either. As a branch, `first_` is its fork, and whether it `counts`,
 // and `third_` the task that it is part of (its top), which is what is cancelled; extras may stand there and know the top then.
+//
+// A spawned task that its joiner finds unbegun is run as if it was called: nobody else can find it, so who joins is not marked as waiting,
+// and neither side takes a step that others could see until it ends. If it waits before that, it and who called it are published first.
+// A called task that ends keeps its reference for the owner of its result, who drops both at once.
 //
 // Locking. A bit of `state_` locks `second_` while it names an operation, and the step to cancelled; the other words are atomic. A
 // thread takes a root's lock first, then the lock of what the task waits for (a timer store, an event); whoever ends a wait
@@ -76,8 +82,8 @@ class ERGON_EXPORT task_root {
   }
   /// Of this root alone, without what a branch sees of its task: for who holds a reference to it and not to that.
   [[nodiscard]] bool was_asked_to_stop() const noexcept { return (state_.load(std::memory_order_acquire) & cancel_asked) != 0; }
-  [[nodiscard]] bool done() const noexcept { return first_.load(std::memory_order_acquire) == ended; }
-  /// Valid once done: true if it took the stopped path.
+  [[nodiscard]] bool done() const noexcept { return (first_.load(std::memory_order_acquire) & ended) != 0; }
+  /// Valid once done: true if it took the stopped path. No inner frame does.
   [[nodiscard]] bool stopped() const noexcept { return (state_.load(std::memory_order_relaxed) & was_stopped) != 0; }
   [[nodiscard]] std::string_view name() const noexcept;
   [[nodiscard]] std::uint16_t name_number() const noexcept { return name_; }
@@ -133,11 +139,24 @@ class ERGON_EXPORT task_root {
     state_.store(rooted | forked, std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_branch() const noexcept { return (state_.load(std::memory_order_relaxed) & forked) != 0; }
-  /// A branch is about to wait: from here on others may find it.
-  void publish() noexcept;
+  [[nodiscard]] bool is_called() const noexcept { return (first_.load(std::memory_order_relaxed) & called) != 0; }
   [[nodiscard]] bool is_published() const noexcept { return state_.load(std::memory_order_relaxed) >= reference; }
+  /// Nobody but its own thread knows that it runs: a branch or a called task that has not waited yet.
+  [[nodiscard]] bool is_private() const noexcept { return is_branch() ? !is_published() : is_called(); }
+  /// It is about to wait: from here on others may find it, and those who called it.
+  void publish_if_private() noexcept {
+    if (is_private()) [[unlikely]] {
+      publish();
+    }
+  }
+  /// A called task has ended; what goes on: who called it.
+  [[nodiscard]] std::coroutine_handle<> end_called() noexcept;
   /// A branch has ended; what goes on: nothing, or the frame that waits for the fork.
   std::coroutine_handle<> end_branch() noexcept;
+  [[nodiscard]] bool counts_for_others() const noexcept { return (first_.load(std::memory_order_relaxed) & counts) != 0; }
+  [[nodiscard]] fork_base& fork() const noexcept {
+    return *reinterpret_cast<fork_base*>(first_.load(std::memory_order_relaxed) & ~counts);
+  }
   /// Destroys the frame of a branch that has ended or never began.
   void destroy_branch() noexcept {
     if (state_.load(std::memory_order_relaxed) == (rooted | forked) && (third_.load(std::memory_order_relaxed) & tag) == is_top)
@@ -165,9 +184,18 @@ class ERGON_EXPORT task_root {
   [[nodiscard]] bool hand_over() noexcept;
   /// The owner of a result that was not taken goes. True: it was handed over, and the owner drops it.
   [[nodiscard]] bool disown() noexcept { return (state_.fetch_and(~owned, std::memory_order_acq_rel) & handed_over) != 0; }
+  /// It was called, and left its own reference to the owner of its result.
+  [[nodiscard]] bool has_kept() const noexcept { return first_.load(std::memory_order_acquire) == (ended | kept); }
+  /// `release` of the owner's reference and the task's own.
+  void release_both() noexcept;
 
   // ── any frame's
 
+  enum class kind : std::uint8_t { frame, task, branch };
+  [[nodiscard]] kind what() const noexcept {
+    std::uint32_t const seen = state_.load(std::memory_order_relaxed);
+    return (seen & rooted) == 0 ? kind::frame : (seen & forked) == 0 ? kind::task : kind::branch;
+  }
   [[nodiscard]] bool is_root() const noexcept { return (state_.load(std::memory_order_relaxed) & rooted) != 0; }
   void set_failure(std::exception_ptr e) noexcept;
   /// Throws what ended the frame, if something did. Of a frame that has ended, as the next.
@@ -193,11 +221,13 @@ class ERGON_EXPORT task_root {
   // ── an inner frame's, `root` a root's too
 
   [[nodiscard]] task_root* root() noexcept {
-    return is_root() ? this : reinterpret_cast<task_root*>(second_.load(std::memory_order_relaxed));
+    return is_root() ? this : reinterpret_cast<task_root*>(third_.load(std::memory_order_relaxed));
   }
   /// Null for a root.
-  [[nodiscard]] promise_base* parent() const noexcept {
-    return is_root() ? nullptr : reinterpret_cast<promise_base*>(first_.load(std::memory_order_relaxed) & ~std::uintptr_t{1});
+  [[nodiscard]] promise_base* parent() const noexcept { return is_root() ? nullptr : &caller(); }
+  /// The parent, of what is no root.
+  [[nodiscard]] promise_base& caller() const noexcept {
+    return *reinterpret_cast<promise_base*>(first_.load(std::memory_order_relaxed) & ~std::uintptr_t{1});
   }
   /// True: the stopped path ends here, and the parent goes on.
   [[nodiscard]] bool is_boundary() const noexcept { return !is_root() && (first_.load(std::memory_order_relaxed) & 1) != 0; }
@@ -233,7 +263,12 @@ class ERGON_EXPORT task_root {
   static constexpr std::uint32_t has_branches = 1U << 10U;
   static constexpr std::uint32_t reference = 1U << 11U;
 
+  // What `first_` of a root may have beside or instead of an address.
   static constexpr std::uintptr_t ended = 1;
+  static constexpr std::uintptr_t called = 2;
+  static constexpr std::uintptr_t kept = 4;
+  /// Of a branch.
+  static constexpr std::uintptr_t counts = called;
 
   // What `third_` is, by its lowest bits.
   static constexpr std::uintptr_t tag = 3;
@@ -257,9 +292,11 @@ class ERGON_EXPORT task_root {
   static task_root& top_in_extras(std::uintptr_t word) noexcept;
   void destroy_frame() noexcept;
   void destroy_known_branch() noexcept;
-  /// The exception of an ended frame: the bits of a `std::exception_ptr`, nought if it has none.
-  [[nodiscard]] const std::atomic<std::uintptr_t>& failure_word() const noexcept { return is_root() ? second_ : third_; }
-  [[nodiscard]] bool has_failure() const noexcept { return failure_word().load(std::memory_order_relaxed) != 0; }
+  void publish() noexcept;
+  /// Of a called task: the wait of who called it.
+  [[nodiscard]] join_wait& joiner() const noexcept;
+  /// Of an ended frame; `second_` has the bits of a `std::exception_ptr`, nought if it has none.
+  [[nodiscard]] bool has_failure() const noexcept { return second_.load(std::memory_order_relaxed) != 0; }
   [[noreturn]] void throw_failure() const;
   void forget_failure() noexcept;
   /// For a walk: false where it is no root, or one that is going.

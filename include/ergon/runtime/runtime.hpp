@@ -93,9 +93,9 @@ class ERGON_EXPORT runtime {
   /// Throws `errc::invalid_argument` for an empty task, `errc::closed` after shutdown.
   template <class T>
   join_handle<T> spawn(task<T> body, std::string_view name = {}) {
-    auto state = detail::make_root<T>(*scheduler_, std::move(body), name);
-    launch(*state);
-    return detail::join_access::make<T>(std::move(state));
+    detail::task_access::check(body);
+    start(detail::task_access::promise(body), name);
+    return detail::join_access::make<T>(detail::own_result(std::move(body)));
   }
 
   /// Runs a task to its end while the calling thread waits. Throws what the task throws, `errc::cancelled` if a shutdown stopped
@@ -103,10 +103,11 @@ class ERGON_EXPORT runtime {
   template <class T>
   T block_on(task<T> body) {
     check_may_block();
-    auto state = detail::make_root<T>(*scheduler_, std::move(body), "block_on");
-    launch(*state);
-    wait_for(*state);
-    return state.take();
+    detail::task_access::check(body);
+    start(detail::task_access::promise(body), "block_on");
+    auto result = detail::own_result(std::move(body));
+    wait_for(*result);
+    return result.take();
   }
 
   /// Queues an item; see `work`. From any thread. The item must run before the runtime ends: a task that waits for it sees to it.
@@ -146,7 +147,7 @@ class ERGON_EXPORT runtime {
 
  private:
   friend class detail::scheduler;
-  void launch(detail::task_root& root);
+  void start(detail::task_root& root, std::string_view name);
   void check_may_block() const;
   void wait_for(detail::task_root& root) const;
 
@@ -156,8 +157,9 @@ class ERGON_EXPORT runtime {
 /// `spawn` on the runtime of the calling worker, else on the default runtime.
 template <class T>
 join_handle<T> spawn(task<T> body, std::string_view name = {}) {
-  runtime* const here = runtime::current();
-  return (here != nullptr ? *here : runtime::default_runtime()).spawn(std::move(body), name);
+  detail::task_access::check(body);
+  detail::start_here(detail::task_access::promise(body), name);
+  return detail::join_access::make<T>(detail::own_result(std::move(body)));
 }
 
 /// `block_on` on the default runtime.

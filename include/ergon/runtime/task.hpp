@@ -48,10 +48,7 @@ class task_promise final : public promise_base {
   void drop_value() noexcept { value_.drop(); }
   /// Ends the value's or the exception's life. Of a frame that has ended, once.
   void drop_result() noexcept {
-    if (is_root() && stopped()) {
-      return;
-    }
-    if (!drop_failure()) {
+    if (!stopped() && !drop_failure()) {
       value_.drop();
     }
   }
@@ -68,7 +65,7 @@ class task_promise<void> final : public promise_base {
   void take_result() { rethrow_failure(); }
   void drop_value() noexcept {}
   void drop_result() noexcept {
-    if (!is_root() || !stopped()) {
+    if (!stopped()) {
       drop_failure();
     }
   }
