@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -143,6 +144,38 @@ TEST(SimRuntimeTest, PlaysTheSameOrderForTheSameSeedAndOthersForOthers) {
     orders.insert(first);
   }
   EXPECT_GT(orders.size(), 40U);
+}
+
+// Nothing is begun by who joins it, or follows from what ends, without a choice.
+TEST(SimRuntimeTest, EveryOrderOfWhatIsReadyComesUp) {
+  const auto note = [](std::vector<int>& log, int n) -> task<void> {
+    log.push_back(n);
+    co_return;
+  };
+  std::set<std::vector<int>> spawned;
+  std::set<std::vector<int>> in_group;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    sim_runtime sim{seed};
+    std::vector<int> log;
+    sim.block_on([](std::vector<int>& log, auto note) -> task<void> {
+      auto a = spawn(note(log, 1));
+      auto b = spawn(note(log, 2));
+      auto c = spawn(note(log, 3));
+      co_await c;
+      co_await b;
+      co_await a;
+    }(log, note));
+    spawned.insert(std::exchange(log, {}));
+    sim.block_on(with_group([&log, note](task_group& g) -> task<void> {
+      for (int i = 1; i <= 3; ++i) {
+        g.spawn(note(log, i));
+      }
+      co_return;
+    }));
+    in_group.insert(log);
+  }
+  EXPECT_EQ(spawned.size(), 6U);
+  EXPECT_EQ(in_group.size(), 6U);
 }
 
 TEST(SimRuntimeTest, TimeJumpsToTheNextTimerAndStandsStillMeanwhile) {

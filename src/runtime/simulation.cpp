@@ -34,7 +34,7 @@ void scheduler::simulate(worker& self) noexcept {
       continue;
     }
     // Nothing follows from another without a choice.
-    this_turn.round = queue_interval - 1;
+    this_turn.round = look_interval - 1;
     if (operation* const next = std::exchange(this_turn.next, nullptr)) {
       sim.add(ready_item{*next});
     }
