@@ -224,16 +224,16 @@ class tasks_suite {
       p["body"] = body;
       return p;
     };
-    must_beat(add(fib, "fib-handles", "spawned and joined through handles, two threads", "fib", with_body("handles"), "s"),
+    must_beat(add(fib, "fib-handles", "spawned and joined through handles, two threads", "fork_join_fib", with_body("handles"), "s"),
               "fib-onetbb", onetbb, 1.4);
-    measurement& forked = add(fib, "fib-fork", "fork_join, two threads", "fib", with_body("fork"), "s");
+    measurement& forked = add(fib, "fib-fork", "fork_join, two threads", "fork_join_fib", with_body("fork"), "s");
     must_beat(forked, "fib-onetbb", onetbb, 1.8);
     measurement ours = forked;
     ours.key = "fib";
     yardstick(ours, onetbb, "task_group, two threads");
 
     const std::string skynet = "Fork and join: skynet, a tree of ten children per node with a million leaves";
-    must_beat(add(skynet, "skynet", "two threads", "skynet", {{"leaves", million}, {"threads", 2}}, "s"), "skynet-onetbb", onetbb,
+    must_beat(add(skynet, "skynet", "two threads", "fork_join_skynet", {{"leaves", million}, {"threads", 2}}, "s"), "skynet-onetbb", onetbb,
               1.8);
     ours = suite_.rows.back();
     yardstick(ours, onetbb, "task_group, two threads");
@@ -245,7 +245,7 @@ class tasks_suite {
     const std::string section =
         fmt::format("{} round trips of 64 bytes over loopback TCP, clients and server on the same threads",
                     number_text(static_cast<double>(round_trips)));
-    must_beat(add(section, "pingpong", "100 connections, two threads", "pingpong",
+    must_beat(add(section, "pingpong", "100 connections, two threads", "ping_pong",
                   {{"connections", 100}, {"round_trips", round_trips}, {"threads", 2}}, "round trips/s"),
               "pingpong-asio", asio, 1);
     const measurement ours = suite_.rows.back();

@@ -170,7 +170,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// pingpong has clients and their server in one process, on the same threads. Go sets TCP_NODELAY by itself.
+// ping_pong has clients and their server in one process, on the same threads. Go sets TCP_NODELAY by itself.
 func pingpong() map[string]any {
 	connections, roundTrips := number("connections"), number("round_trips")
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
@@ -220,12 +220,12 @@ func main() {
 		line = sleep()
 	case "channel":
 		line = channel()
-	case "skynet":
+	case "fork_join_skynet":
 		line = skynetLine()
-	case "pingpong":
+	case "ping_pong":
 		line = pingpong()
 	default:
-		fmt.Fprintf(os.Stderr, "there is no scenario %q; there is: sleep, channel, skynet, pingpong\n", os.Args[1])
+		fmt.Fprintf(os.Stderr, "there is no scenario %q; there is: sleep, channel, fork_join_skynet, ping_pong\n", os.Args[1])
 		os.Exit(2)
 	}
 	line["about"] = map[string]any{"libraries": map[string]any{"go": runtime.Version()}, "optimised": true}

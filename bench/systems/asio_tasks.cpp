@@ -1,4 +1,4 @@
-// Boost.Asio's awaitables in the suite `tasks`: one io_context, run by `--threads` threads, a steady_timer in each coroutine. Only `pingpong`
+// Boost.Asio's awaitables in the suite `tasks`: one io_context, run by `--threads` threads, a steady_timer in each coroutine. Only `ping_pong`
 // has an io_context per thread, which is the faster way there.
 #include <array>
 #include <atomic>
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   return run_program(argc, argv, [](const arguments& a) {
     if (a.scenario() == "sleep") return sleep(a);
     if (a.scenario() == "channel") return channel(a);
-    if (a.scenario() == "pingpong") return pingpong(a);
-    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: sleep, channel, pingpong", a.scenario()));
+    if (a.scenario() == "ping_pong") return pingpong(a);
+    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: sleep, channel, ping_pong", a.scenario()));
   });
 }

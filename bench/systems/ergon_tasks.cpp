@@ -377,13 +377,13 @@ int main(int argc, char** argv) {
     if (a.scenario() == "stall") return stall(a);
     if (a.scenario() == "spawn") return spawn(a);
     if (a.scenario() == "channel") return channel(a);
-    if (a.scenario() == "fib") return fib(a);
-    if (a.scenario() == "skynet") return skynet(a);
-    if (a.scenario() == "pingpong") return pingpong(a);
+    if (a.scenario() == "fork_join_fib") return fib(a);
+    if (a.scenario() == "fork_join_skynet") return skynet(a);
+    if (a.scenario() == "ping_pong") return pingpong(a);
     if (a.scenario() == "timers") return timers(a);
     if (a.scenario() == "allocations") return allocations(a);
     throw bad_arguments(
-        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fib, skynet, pingpong, "
+        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fork_join_fib, fork_join_skynet, ping_pong, "
                     "timers, allocations",
                     a.scenario()));
   });

@@ -84,8 +84,8 @@ boost::json::object skynet(const arguments& a) {
 
 int main(int argc, char** argv) {
   return run_program(argc, argv, [](const arguments& a) {
-    if (a.scenario() == "fib") return fib(a);
-    if (a.scenario() == "skynet") return skynet(a);
-    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: fib, skynet", a.scenario()));
+    if (a.scenario() == "fork_join_fib") return fib(a);
+    if (a.scenario() == "fork_join_skynet") return skynet(a);
+    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: fork_join_fib, fork_join_skynet", a.scenario()));
   });
 }

@@ -171,14 +171,14 @@ async fn run(a: Arguments) -> Line {
         "cancel" => cancel(a).await,
         "spawn" => spawn(a).await,
         "channel" => channel(a).await,
-        "pingpong" => match pingpong(a).await {
+        "ping_pong" => match pingpong(a).await {
             Ok(line) => line,
             Err(e) => {
                 eprintln!("{e}");
                 std::process::exit(1)
             }
         },
-        other => refuse(&format!("there is no scenario '{other}'; there is: sleep, after, cancel, spawn, channel, pingpong")),
+        other => refuse(&format!("there is no scenario '{other}'; there is: sleep, after, cancel, spawn, channel, ping_pong")),
     }
 }
 
