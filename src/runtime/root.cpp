@@ -31,14 +31,16 @@ constinit thread_local std::coroutine_handle<> transferred;
 
 }  // namespace
 
-void spin_wait(unsigned round) noexcept {
+namespace {
+
+// Longer from time to time: who holds the lock does more with it before it changes hands.
+void spin(unsigned round, unsigned first, unsigned last) noexcept {
   // With more threads than processors the holder may be the one that waits for ours.
   if (round % 64 == 63) {
     ::sched_yield();
     return;
   }
-  // Longer from time to time: who holds the lock does more with it before it changes hands.
-  for (unsigned pauses = 1U << std::min(round, 6U); pauses > 0; --pauses) {
+  for (unsigned pauses = 1U << std::min(first + round, last); pauses > 0; --pauses) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -46,6 +48,11 @@ void spin_wait(unsigned round) noexcept {
 #endif
   }
 }
+
+}  // namespace
+
+void spin_wait(unsigned round) noexcept { spin(round, 0, 6); }
+void spin_wait_long(unsigned round) noexcept { spin(round, 7, 10); }
 
 void fatal(const char* text) noexcept {
   std::fputs(text, stderr);

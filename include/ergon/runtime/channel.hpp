@@ -241,7 +241,7 @@ class channel {
     return list.remove(op);
   }
 
-  mutable detail::spin_lock lock_;
+  mutable detail::patient_lock lock_;
   std::size_t capacity_;
   slot* slots_;
   std::size_t first_ = 0;
