@@ -69,7 +69,7 @@ std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   return transfer(first.handle());
 }
 
-promise_base* fork_base::pass_on() noexcept {
+inline promise_base* fork_base::pass_on(const task_root& ended) noexcept {
   if (ended_ + 1 == count_) {
     return nullptr;
   }
@@ -77,7 +77,8 @@ promise_base* fork_base::pass_on() noexcept {
   if (!scheduler::take_back(sibling)) {
     return nullptr;
   }
-  if (sibling.cancelled()) [[unlikely]] {
+  // One that nobody knows is cancelled with its task.
+  if (ended.top().was_asked_to_stop()) [[unlikely]] {
     scheduler::put_back(sibling);
     return nullptr;
   }
@@ -86,7 +87,7 @@ promise_base* fork_base::pass_on() noexcept {
   return &sibling;
 }
 
-bool fork_base::count_off(const task_root& branch) noexcept {
+inline bool fork_base::count_off(const task_root& branch) noexcept {
   std::uint32_t const ended = branch.counts_for_others() ? ended_ + 1 : 1;
   // Where one has counted for all, nobody else has come near.
   if (ended != count_ && left_.fetch_sub(ended, std::memory_order_acq_rel) != ended) {
@@ -100,9 +101,9 @@ bool fork_base::count_off(const task_root& branch) noexcept {
   return true;
 }
 
-std::coroutine_handle<> fork_base::branch_ended(const task_root& branch) noexcept {
+inline std::coroutine_handle<> fork_base::branch_ended(const task_root& branch) noexcept {
   if (branch.counts_for_others()) {
-    if (promise_base* const sibling = pass_on()) {
+    if (promise_base* const sibling = pass_on(branch)) {
       return transfer(sibling->begin_here());
     }
   }

@@ -263,12 +263,6 @@ void task_root::stop_waiting() noexcept {
 
 std::coroutine_handle<> go_on() noexcept { return scheduler::go_on(); }
 
-std::coroutine_handle<> task_root::begin_here() noexcept {
-  second_.store(0, std::memory_order_relaxed);
-  this_turn.begin(promise_of(*this), *this);
-  return promise_of(*this).handle();
-}
-
 void task_root::start() noexcept {
   second_.store(0, std::memory_order_relaxed);
   if (cancelled()) {

@@ -534,8 +534,26 @@ ready_item scheduler::next(worker& self) noexcept {
     if (stop_.load(std::memory_order_acquire)) {
       return {};
     }
-    park(self);
+    if (!looks_out(self)) {
+      park(self);
+    }
   }
+}
+
+bool scheduler::looks_out(worker& self) noexcept {
+  std::int64_t const until = self.looks_until.load(std::memory_order_relaxed);
+  if (until == 0) [[likely]] {
+    return false;
+  }
+  if (ergon::clock::system().steady().time_since_epoch().count() < until) {
+    return true;
+  }
+  self.looks_until.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+void scheduler::look_out(std::size_t worker, std::chrono::nanoseconds span) noexcept {
+  workers_[worker]->looks_until.store((ergon::clock::system().steady() + span).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // Takes half of the victim's queue: the first item is the result, the rest goes into the own one. Or its oldest children.

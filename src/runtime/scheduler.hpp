@@ -87,6 +87,8 @@ class scheduler {
   [[nodiscard]] bool is_worker(std::size_t index) const noexcept;
   /// The sockets of a worker; made on first use.
   [[nodiscard]] io_driver& driver(std::size_t worker);
+  /// So long a worker does not go to sleep.
+  void look_out(std::size_t worker, std::chrono::nanoseconds span) noexcept;
   /// The calling worker's, else the default runtime's.
   [[nodiscard]] static scheduler& here();
   /// Makes a root and starts it. Throws `std::bad_alloc`, `errc::closed` after shutdown, and then it is none.
@@ -148,6 +150,8 @@ class scheduler {
     std::atomic<bool> sleeps_in_driver{false};
     // Set here by tasks that ran here; any worker may fire them.
     timer_store timers;
+    // Until then it does not sleep: by the machine's clock; 0 for nothing.
+    std::atomic<std::int64_t> looks_until{0};
     // 0 while asleep or about to be; then why it was woken: `for_work` or `to_watch`.
     std::atomic<std::uint32_t> word{0};
     // Only the worker writes them.
@@ -176,6 +180,7 @@ class scheduler {
   void wake_all() noexcept;
   ready_item next(worker& self) noexcept;
   ready_item steal(worker& self) noexcept;
+  [[nodiscard]] static bool looks_out(worker& self) noexcept;
   void park(worker& self) noexcept;
   /// Queues some of what is due on one worker, or on all. True: there is more to do.
   bool fire_due(worker& of) noexcept;
@@ -359,6 +364,13 @@ inline void scheduler::push_next(operation& joined) noexcept {
   } else {
     self->owner.push_child(*self, ready_item{joined});
   }
+}
+
+inline std::coroutine_handle<> task_root::begin_here() noexcept {
+  auto& promise = static_cast<promise_base&>(*this);
+  second_.store(0, std::memory_order_relaxed);
+  this_turn.begin(promise, *this);
+  return promise.handle();
 }
 
 /// May something be begun without a return to the loop?

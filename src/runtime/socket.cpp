@@ -268,6 +268,13 @@ bool socket::find_home(stream_operation& op) noexcept {
   return true;
 }
 
+void socket::look_out(std::chrono::nanoseconds span) noexcept {
+  std::lock_guard const guard(sides_[0].mutex);
+  if (runs_on_ != nullptr && !closed_) {
+    runs_on_->look_out(home_, span);
+  }
+}
+
 // What waits on one side goes on; the operation that has ended by that, or null. Under the lock.
 stream_operation* socket::go_on(side& of) noexcept {
   if (of.waiting == nullptr) {

@@ -65,6 +65,7 @@ class socket final : public stream_state, private io_listener {
   bool enter(stream_operation& op) noexcept override;
   bool leave(stream_operation& op) noexcept override;
   void close() noexcept override;
+  void look_out(std::chrono::nanoseconds span) noexcept override;
   [[noreturn]] void fail(const stream_operation& op) const override;
   [[nodiscard]] std::string name() const override { return name_; }
 

@@ -66,6 +66,8 @@ class ERGON_EXPORT stream_state {
   virtual bool leave(stream_operation& op) noexcept = 0;
   /// Ends what waits with `errc::closed`. Idempotent.
   virtual void close() noexcept = 0;
+  /// See `byte_stream::look_out`.
+  virtual void look_out(std::chrono::nanoseconds span) noexcept = 0;
   /// Throws the error of an operation that failed.
   [[noreturn]] virtual void fail(const stream_operation& op) const = 0;
   /// For messages: `tcp 192.0.2.1:80`.
@@ -307,6 +309,15 @@ class ERGON_EXPORT byte_stream {
   void close() noexcept {
     if (state_.get() != nullptr) {
       state_.get()->close();
+    }
+  }
+
+  /// Something is due here within about `span`, sooner than a sleeping thread is woken: until then the worker that is home to the stream looks for it
+  /// rather than goes to sleep, which costs a processor that long. From the second wait on; for who knows what is due, such as the client of a
+  /// server nearby.
+  void look_out(std::chrono::nanoseconds span) noexcept {
+    if (state_.get() != nullptr) {
+      state_.get()->look_out(span);
     }
   }
 

@@ -82,7 +82,7 @@ class ERGON_EXPORT fork_base {
 
   std::coroutine_handle<> begin(promise_base& waiter) noexcept;
   /// Of a branch that has ended and counts: the next one, if it stands newest in this worker's deque, begins and counts for both.
-  promise_base* pass_on() noexcept;
+  promise_base* pass_on(const task_root& ended) noexcept;
   /// True: that was the last branch, and nobody else knows of the fork any more.
   bool count_off(const task_root& branch) noexcept;
   /// A branch has ended; what goes on.
