@@ -68,6 +68,10 @@ class ergon_category final : public std::error_category {
         return "the other side ended the connection";
       case errc::not_trusted:
         return "the other side could not prove who it is";
+      case errc::not_permitted:
+        return "the server does not permit that to this user";
+      case errc::rejected:
+        return "the server answered with an error";
     }
     return "unknown ergon error";
   }

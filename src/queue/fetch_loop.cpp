@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <ergon/base/backoff.hpp>
 #include <ergon/base/duration.hpp>
 #include <ergon/base/text.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/sleep.hpp>
 
-#include "queue/backoff.hpp"
 #include "queue/process_gate.hpp"
 #include "queue/worker_core.hpp"
 

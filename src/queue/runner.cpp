@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <ergon/base/backoff.hpp>
 #include <ergon/base/duration.hpp>
 #include <ergon/base/time.hpp>
 #include <ergon/runtime/operation.hpp>
 #include <ergon/runtime/sleep.hpp>
 
-#include "queue/backoff.hpp"
 #include "queue/boundary.hpp"
 #include "queue/middleware_chain.hpp"
 #include "queue/process_gate.hpp"

@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
+#include <ergon/base/backoff.hpp>
 #include <ergon/base/duration.hpp>
 #include <ergon/base/time.hpp>
 #include <ergon/runtime/result.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/stop.hpp>
 
-#include "queue/backoff.hpp"
 #include "queue/worker_core.hpp"
 
 namespace ergon::detail {

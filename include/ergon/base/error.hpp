@@ -65,6 +65,10 @@ enum class errc {
   connection_lost,
   /// The other side of a TLS connection could not prove who it is.
   not_trusted,
+  /// The server does not accept the user or the password, or does not permit the command to this user.
+  not_permitted,
+  /// The server answered a command with an error that has no reason of its own here; the text holds it.
+  rejected,
 };
 
 ERGON_EXPORT const std::error_category& error_category() noexcept;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <ergon/base/export.hpp>
+
 namespace ergon::detail {
 
 /// xoshiro would be better and is not needed: splitmix64.
@@ -24,6 +26,6 @@ class random_source {
 };
 
 /// One per thread, seeded by the kernel.
-[[nodiscard]] random_source& thread_random() noexcept;
+[[nodiscard]] ERGON_EXPORT random_source& thread_random() noexcept;
 
 }  // namespace ergon::detail

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 
+#include <ergon/base/backoff.hpp>
 #include <ergon/base/export.hpp>
 
 namespace ergon {
@@ -14,18 +15,6 @@ namespace ergon {
 /// wait before the next. Called from any thread of the runtime, by several at once. What is negative counts as nought, what is
 /// longer than ten years as ten years; if it throws, the default policy answers.
 using retry_policy = std::function<std::chrono::nanoseconds(std::uint32_t failures, std::string_view error)>;
-
-struct backoff_options {
-  /// The bound of the first wait.
-  std::chrono::nanoseconds base = std::chrono::seconds{1};
-  /// By what the bound grows with each failure; at least 1.
-  double factor = 2.0;
-  /// The bound never grows past this.
-  std::chrono::nanoseconds cap = std::chrono::hours{6};
-  /// Full jitter: the wait is drawn evenly from nought to the bound, so that what failed together does not come back together.
-  /// False: the wait is the bound.
-  bool jitter = true;
-};
 
 /// Exponential back-off. The default of every worker is `exponential_backoff()`: with 25 retries a job is given up after about
 /// a day and a half on average, three at most.
