@@ -72,6 +72,8 @@ class ergon_category final : public std::error_category {
         return "the server does not permit that to this user";
       case errc::rejected:
         return "the server answered with an error";
+      case errc::bad_reply:
+        return "the server's reply is not valid, or not what the command has";
     }
     return "unknown ergon error";
   }

@@ -69,6 +69,8 @@ enum class errc {
   not_permitted,
   /// The server answered a command with an error that has no reason of its own here; the text holds it.
   rejected,
+  /// What came from the server is no valid reply, or not the reply that the command has.
+  bad_reply,
 };
 
 ERGON_EXPORT const std::error_category& error_category() noexcept;
