@@ -1,10 +1,11 @@
 # Parts, and the tests beside their sources.
 #
-#   ergon_part(<name> [DEPENDS <part>…] [PUBLIC <library>…] [PRIVATE <library>…] [PROGRAM <program>])
+#   ergon_part(<name> [DEPENDS <part>…] [PUBLIC <library>…] [PRIVATE <library>…] [TESTS <target>…] [PROGRAM <program>])
 #
 # makes of include/ergon/<name>/ and src/<name>/**.cpp the library ergon_<name> (alias ergon::<name>), and of src/<name>/**_test.cpp the
 # program ergon_<name>_test. Libraries are named as in ErgonDependencies.cmake. With PROGRAM, src/<name>/main.cpp becomes that program
-# and the library serves only it and the tests: it is not installed.
+# and the library serves only it and the tests: it is not installed. TESTS names what the tests link besides, and it may be a target that
+# comes later.
 #
 # Layering. The part is compiled against roots that the build makes of links: <build>/roots/<name>/ergon/<p> for the part itself and
 # those it may see, and <build>/roots/<name>/private/<name> for its own sources, whose headers are included as "<name>/file.hpp".
@@ -44,7 +45,7 @@ function(_ergon_link link target)
 endfunction()
 
 function(ergon_part name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROGRAM" "DEPENDS;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROGRAM" "DEPENDS;PUBLIC;PRIVATE;TESTS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "ergon_part(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -122,7 +123,7 @@ function(ergon_part name)
     else()
       set(linked ${part})
     endif()
-    ergon_test(${part}_test SOURCES ${tests} LINK ${linked} ${public_targets} ${private_targets} INCLUDE "${root}" "${root}/private" LABEL ${name})
+    ergon_test(${part}_test SOURCES ${tests} LINK ${linked} ${public_targets} ${private_targets} ${arg_TESTS} INCLUDE "${root}" "${root}/private" LABEL ${name})
     if(TARGET "${arg_PROGRAM}")
       target_compile_definitions(${part}_test PRIVATE "ERGON_COMMAND=\"$<TARGET_FILE:${arg_PROGRAM}>\"")
       add_dependencies(${part}_test ${arg_PROGRAM})

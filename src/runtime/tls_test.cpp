@@ -1,15 +1,9 @@
 // TLS over loopback, with certificates that the test signs itself.
 #include <gtest/gtest.h>
 
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
-
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,69 +16,15 @@
 #include <ergon/runtime/unix_socket.hpp>
 
 #include "runtime/socket_test_tools.hpp"
+#include "servers/certificates.hpp"
 
 namespace ergon {
 namespace {
 
 using namespace std::chrono_literals;
 
-template <auto Free>
-struct freed_by {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
-};
-using key_ptr = std::unique_ptr<EVP_PKEY, freed_by<&::EVP_PKEY_free>>;
-using certificate_ptr = std::unique_ptr<X509, freed_by<&::X509_free>>;
-
-struct identity {
-  key_ptr key;
-  certificate_ptr certificate;
-};
-
-struct wanted {
-  std::string name = {};
-  /// `DNS:localhost,IP:127.0.0.1`
-  std::string hosts = {};
-  bool is_authority = false;
-  long from = -3600;
-  long until = 3600;
-};
-
-void add_extension(X509* to, X509* issuer, int kind, const std::string& value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  ::X509V3_set_ctx(&context, issuer, to, nullptr, nullptr, 0);
-  X509_EXTENSION* const made = ::X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str());
-  ASSERT_NE(made, nullptr) << value;
-  ::X509_add_ext(to, made, -1);
-  ::X509_EXTENSION_free(made);
-}
-
-/// Signed by `by`, or by itself.
-identity make_identity(const wanted& what, const identity* by = nullptr) {
-  identity made{key_ptr{EVP_EC_gen("P-256")}, certificate_ptr{::X509_new()}};
-  X509* const x = made.certificate.get();
-  ::X509_set_version(x, X509_VERSION_3);
-  static long serial = 1;
-  ::ASN1_INTEGER_set(::X509_get_serialNumber(x), serial++);
-  ::X509_gmtime_adj(X509_getm_notBefore(x), what.from);
-  ::X509_gmtime_adj(X509_getm_notAfter(x), what.until);
-  ::X509_set_pubkey(x, made.key.get());
-  X509_NAME* const name = ::X509_get_subject_name(x);
-  ::X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(what.name.c_str()), -1, -1, 0);
-  X509* const issuer = by != nullptr ? by->certificate.get() : x;
-  ::X509_set_issuer_name(x, ::X509_get_subject_name(issuer));
-  if (what.is_authority) {
-    add_extension(x, issuer, NID_basic_constraints, "critical,CA:TRUE");
-  }
-  if (!what.hosts.empty()) {
-    add_extension(x, issuer, NID_subject_alt_name, what.hosts);
-  }
-  ::X509_sign(x, by != nullptr ? by->key.get() : made.key.get(), ::EVP_sha256());
-  return made;
-}
+using test::identity;
+using test::make_identity;
 
 class TlsTest : public FolderTest {
  protected:
@@ -94,14 +34,7 @@ class TlsTest : public FolderTest {
     write(make_identity({.name = "server", .hosts = "DNS:localhost,IP:127.0.0.1"}, &authority), "server");
   }
 
-  void write(const identity& what, const std::string& name) const {
-    std::FILE* const certificate = std::fopen(file(name + ".pem").c_str(), "w");
-    ::PEM_write_X509(certificate, what.certificate.get());
-    std::fclose(certificate);
-    std::FILE* const key = std::fopen(file(name + ".key").c_str(), "w");
-    ::PEM_write_PrivateKey(key, what.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-    std::fclose(key);
-  }
+  void write(const identity& what, const std::string& name) const { test::write(what, folder, name); }
   [[nodiscard]] std::string file(const std::string& name) const { return folder / name; }
   [[nodiscard]] tls_context server(const std::string& name = "server", const std::string& clients = "") const {
     return tls_context::server(
