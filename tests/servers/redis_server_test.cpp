@@ -196,6 +196,13 @@ TEST(RedisServerTest, SaysWhatTheLogSaysWhenItDoesNotStart) {
   EXPECT_THAT(why.what(), HasSubstr("no-such-option"));
 }
 
+TEST(RedisServerTest, TriesOtherPortsAndGivesUpIfAllAreTaken) {
+  listener const taken;
+  error const why = thrown_by([&] { redis_server{{.extra = {"--port", std::to_string(taken.port())}}}; });
+  EXPECT_EQ(why.reason(), errc::unavailable);
+  EXPECT_THAT(why.what(), HasSubstr("Address already in use"));
+}
+
 TEST(RedisServerTest, SaysWhatToInstallWhereNoServerIs) {
   with_variable const unset{"ERGON_TEST_REDIS", ""};
   with_variable const nowhere{"PATH", "/nowhere"};
