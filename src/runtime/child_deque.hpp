@@ -57,7 +57,7 @@ class child_deque {
     bottom_.store(newest + 1, std::memory_order_seq_cst);
     return item;
   }
-  /// The owner's: whether `pop` would give this item, if nobody is quicker. It is not in the deque a second time.
+  /// The owner's: whether `pop` would give this item or nothing, rather than another one.
   [[nodiscard]] bool has_on_top(ready_item item) const noexcept {
     return ring_[(bottom_.load(std::memory_order_relaxed) - 1) % capacity].load(std::memory_order_relaxed) == item;
   }

@@ -43,9 +43,7 @@ std::coroutine_handle<> fork_base::begin(promise_base& waiter) noexcept {
   waiter_ = &waiter;
   left_.store(count_, std::memory_order_relaxed);
   task_root& parent = *waiter.root();
-  if (!parent.is_branch()) {
-    parent.publish_if_private();
-  }
+  parent.publish_if_called();
   task_root& top = parent.top();
   promise_base& first = *branches_[0];
   for (std::size_t i = 0; i < count_; ++i) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <expected>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -215,6 +216,43 @@ TEST(JoinTest, WhatACalledTaskWaitsForInOtherWaysLetsACancelThrough) {
     co_return !end && end.error() == errc::cancelled;
   }());
   EXPECT_TRUE(rt.block_on([](join_handle<bool> of) -> task<bool> { co_return co_await of; }(std::move(stopped))));
+}
+
+// Who asks whether it is cancelled may do nothing else: a guard around it must hear of a cancel, and pass it on.
+TEST(JoinTest, ACancelComesThroughAGuardToATaskThatOnlyAsks) {
+  struct bodies {
+    static task<void> polls(std::atomic<bool>& begun) {
+      while (!co_await this_task::is_cancelled()) {
+        begun = true;
+      }
+    }
+    static task<void> has_a_token(std::atomic<bool>& begun) {
+      auto const token = co_await this_task::stop_token();
+      begun = true;
+      while (!token.stop_requested()) {
+      }
+    }
+    static task<void> forks(task<void> body) {
+      co_await fork_join(std::move(body), []() -> task<void> { co_return; }());
+    }
+  };
+  for (auto* const body : {&bodies::polls, &bodies::has_a_token}) {
+    for (bool const forks : {false, true}) {
+      for (bool const by_token : {false, true}) {
+        std::atomic<bool> begun{false};
+        runtime rt{{.threads = 2}};
+        auto guarded = by_token ? with_stop(std::stop_token{}, body(begun)) : timeout(1h, body(begun));
+        auto handle = rt.spawn(forks ? bodies::forks(std::move(guarded)) : std::move(guarded));
+        while (!begun) {
+          std::this_thread::yield();
+        }
+        handle.cancel();
+        // It ends, and says for itself how.
+        rt.block_on([](join_handle<> of) -> task<void> { static_cast<void>(co_await as_result(of)); }(std::move(handle)));
+        EXPECT_EQ(rt.live_tasks(), 0U);
+      }
+    }
+  }
 }
 
 TEST(JoinTest, ABranchThatCallsATaskIsFoundThroughIt) {

@@ -487,6 +487,11 @@ bool join_wait::call_target(promise_base& leaf) noexcept {
 }
 
 std::coroutine_handle<> task_root::end_called() noexcept {
+  if (this_turn.worker == nullptr) [[unlikely]] {
+    // Resumed by something outside, where its callers must not go on.
+    publish();
+    return nullptr;
+  }
   promise_of(*this).handle().destroy();
   scheduler::ended(*this);
   promise_base& caller = joiner().leaf();

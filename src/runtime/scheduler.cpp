@@ -534,7 +534,8 @@ ready_item scheduler::next(worker& self) noexcept {
     if (stop_.load(std::memory_order_acquire)) {
       return {};
     }
-    if (!looks_out(self)) {
+    // The watcher looks once in a millisecond, and no more often.
+    if (self.watches || !looks_out(self)) {
       park(self);
     }
   }
@@ -553,7 +554,8 @@ bool scheduler::looks_out(worker& self) noexcept {
 }
 
 void scheduler::look_out(std::size_t worker, std::chrono::nanoseconds span) noexcept {
-  workers_[worker]->looks_until.store((ergon::clock::system().steady() + span).time_since_epoch().count(), std::memory_order_relaxed);
+  steady_time const until = time_after(ergon::clock::system().steady(), span);
+  workers_[worker]->looks_until.store(until.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // Takes half of the victim's queue: the first item is the result, the rest goes into the own one. Or its oldest children.
@@ -568,6 +570,9 @@ ready_item scheduler::take_from(worker& victim, worker& self) noexcept {
 }
 
 ready_item scheduler::take_half(run_queue& from, run_queue& to) noexcept {
+  if (from.looks_empty()) {
+    return {};
+  }
   work_chain taken = from.steal(steal_limit);
   ready_item const first = taken.first;
   if (taken.size > 1) {

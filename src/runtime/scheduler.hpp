@@ -24,7 +24,8 @@
 // that wake each other stays on one thread. Two or more wake an idle worker, one for each push. So that a lone item does not
 // wait behind a task that computes for long, such a push makes one idle worker the watcher: it looks every millisecond, takes what
 // stands in the queue of a worker that has begun nothing new since the last look, and stops watching when a look finds all
-// queues empty and no such push has happened. While nothing happens nobody watches.
+// queues empty and no such push has happened. While nothing happens nobody watches, and nobody polls but
+// a worker that was told to look out for what is due at a socket within microseconds.
 #pragma once
 
 #include <array>
@@ -223,6 +224,8 @@ class scheduler {
   void launch_from_outside(task_root& root) noexcept;
   void start_from_outside(task_root& root, std::string_view name);
   [[nodiscard]] bool may_follow(const worker& self) const noexcept;
+  /// Something is begun without a return to the loop.
+  static void count_turn(worker& self) noexcept;
   void look_whether_empty() noexcept;
   void cancel_all() noexcept;
   [[nodiscard]] bool close_if_empty() noexcept;
@@ -380,6 +383,11 @@ inline bool scheduler::may_follow(const worker& self) const noexcept {
          (round % look_interval != 0 && self.queue.looks_empty() && self.inbox.looks_empty() && self.take_oldest == 0);
 }
 
+inline void scheduler::count_turn(worker& self) noexcept {
+  ++this_turn.round;
+  self.turns.store(self.turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 inline std::coroutine_handle<> scheduler::go_on() noexcept {
   turn& here = this_turn;
   auto* const self = static_cast<worker*>(here.worker);
@@ -390,7 +398,7 @@ inline std::coroutine_handle<> scheduler::go_on() noexcept {
     if (here.next->stopped()) [[unlikely]] {
       return std::noop_coroutine();
     }
-    ++here.round;
+    count_turn(*self);
     promise_base& waiter = std::exchange(here.next, nullptr)->leaf();
     here.begin(waiter, *waiter.root());
     return transfer(waiter.handle());
@@ -403,7 +411,7 @@ inline std::coroutine_handle<> scheduler::go_on() noexcept {
     self->owner.push_child(*self, item);
     return std::noop_coroutine();
   }
-  ++here.round;
+  count_turn(*self);
   return transfer(item.root().begin_here());
 }
 
@@ -413,7 +421,7 @@ inline bool scheduler::take_back(task_root& child) noexcept {
   if (self == nullptr || !self->children.has_on_top(item) || !self->owner.may_follow(*self) || self->children.pop() != item) {
     return false;
   }
-  ++this_turn.round;
+  count_turn(*self);
   return true;
 }
 

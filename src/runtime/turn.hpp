@@ -14,7 +14,8 @@ class operation;
 namespace ergon::detail {
 
 constexpr unsigned waits_per_turn = 128;
-/// So often, in rounds, a worker looks into its queue before its children; what follows without a return to the loop stops there.
+/// So often, in rounds, a worker looks into its queue before its children; what follows without a return to the loop stops there if something
+/// stands in it, and at `look_interval` in any case.
 constexpr unsigned queue_interval = 8;
 /// So often it looks at the timers and the sockets.
 constexpr unsigned look_interval = 32;

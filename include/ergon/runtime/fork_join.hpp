@@ -7,7 +7,7 @@
 //   }
 //
 // The first branch begins at once on the calling worker, the others when it has nothing newer to do or another worker takes them,
-// oldest first. A branch costs no more than its frame and one atomic count, so a tree of them may be as fine as a call of a function. It
+// oldest first. A branch costs no more than its frame and one or two atomic steps, so a tree of them may be as fine as a call of a function. It
 // may wait for anything that a task may wait for, and a cancel of the task reaches every branch.
 //
 // Against `when_all`: a branch is part of its task, is not counted among the living ones, and listed only while it waits. A branch that

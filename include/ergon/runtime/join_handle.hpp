@@ -157,7 +157,8 @@ class [[nodiscard]] join_handle {
   /// True for an empty handle as well.
   [[nodiscard]] bool done() const noexcept { return !state_ || state_->done(); }
 
-  /// Waits for the task; a cancel of the waiting task ends the wait and leaves the other task alone. Gives the value or throws
+  /// Waits for the task; a cancel of the waiting task ends the wait and leaves the other task alone. (A task that nobody has begun runs here as if
+  /// it was called: then the cancel waits until that task waits, ends, or asks whether it is cancelled.) Gives the value or throws
   /// what the task threw, `errc::cancelled` if it was cancelled, `errc::invalid_argument` for an empty or an awaited handle.
   /// One task at a time may wait.
   detail::join_awaiter<T> operator co_await() {

@@ -59,7 +59,9 @@ class promise_base : public task_root {
           break;
       }
       if (mine.is_called()) {
-        return mine.end_called();
+        if (std::coroutine_handle<> const next = mine.end_called()) {
+          return next;
+        }
       }
       mine.finish();
       if (!mine.hand_over()) {

@@ -149,7 +149,13 @@ class ERGON_EXPORT task_root {
       publish();
     }
   }
-  /// A called task has ended; what goes on: who called it.
+  /// The same for what is no branch: branches look at their task, and its fork has published that.
+  void publish_if_called() noexcept {
+    if (!is_branch() && is_called()) [[unlikely]] {
+      publish();
+    }
+  }
+  /// A called task has ended; what goes on: who called it. Nothing, and it is called no more, on a thread that is no worker.
   [[nodiscard]] std::coroutine_handle<> end_called() noexcept;
   /// A branch has ended; what goes on: nothing, or the frame that waits for the fork.
   std::coroutine_handle<> end_branch() noexcept;

@@ -1,10 +1,10 @@
 // `runtime`: worker threads that run tasks. A process usually has one, the default runtime; a test makes its own with a clock
 // that it moves.
 //
-// Order. Each worker has one queue, first in, first out: wake-ups, fired timers, posted work, yields and spawned tasks. What a
-// thread of the runtime makes ready goes to its own queue; what another thread makes ready goes to an idle worker, else to the
-// workers in turn. An idle worker takes half (at most 64) of another's queue, and parks in the kernel when there is nothing,
-// until somebody has work or the next timer is due: an idle runtime uses no CPU.
+// Order. Each worker has a queue, first in, first out, for wake-ups, fired timers, posted work and yields, and a deque for the tasks that its tasks
+// spawn or fork: the worker takes the newest of them, thieves the oldest. What a thread of the runtime makes ready goes to its own queue; what
+// another thread makes ready goes to an idle worker, else to the workers in turn. An idle worker takes half (at most 64) of another's queue, or its
+// oldest child, and parks in the kernel when there is nothing, until somebody has work or the next timer is due: an idle runtime uses no CPU.
 //
 // A fork copies no threads: a runtime must not be used in a forked child, not even destroyed; call `exec` or `_exit` there, or
 // make the runtimes after forking. Nothing here may be called from a signal handler: see signals.hpp.

@@ -15,12 +15,15 @@ namespace ergon {
 
 namespace detail {
 
+// Who asks may never wait. So those who called it must be found from here on: a cancel of theirs may be what they pass on.
 class token_awaiter {
  public:
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) {
-    token_ = frame.promise().root()->stop_token();
+    task_root& root = *frame.promise().root();
+    root.publish_if_called();
+    token_ = root.stop_token();
     return false;
   }
   std::stop_token await_resume() noexcept { return std::move(token_); }
@@ -34,7 +37,9 @@ class cancelled_awaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    cancelled_ = frame.promise().root()->cancelled();
+    task_root& root = *frame.promise().root();
+    root.publish_if_called();
+    cancelled_ = root.cancelled();
     return false;
   }
   bool await_resume() const noexcept { return cancelled_; }
