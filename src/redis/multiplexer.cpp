@@ -36,14 +36,6 @@ void shrink(std::string& buffer) {
   if (buffer.capacity() > kept_buffer) std::string{}.swap(buffer);
 }
 
-std::exception_ptr failure(errc reason, std::string text) noexcept {
-  try {
-    return std::make_exception_ptr(error{reason, std::move(text)});
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
 }  // namespace
 
 // ── calls
@@ -56,7 +48,7 @@ bool call::await_ready() {
 }
 
 void call::await_resume() const {
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  if (failure_ != nullptr) throw error{reason_, *failure_};
 }
 
 bool call::arm() noexcept { return on_->arm(*this); }
@@ -176,23 +168,24 @@ void multiplexer::let_in(woken& ended) noexcept {
     (room_first_ != nullptr ? room_first_->before_ : room_last_) = nullptr;
     try {
       append(c);
-    } catch (...) {
-      end(c, std::current_exception(), ended);
+    } catch (const std::bad_alloc&) {
+      end(c, out_of_memory(), ended);
     }
   }
 }
 
 // From here on who is not armed may be gone.
-void multiplexer::end(call& c, std::exception_ptr failure, woken& ended) noexcept {
-  c.failure_ = std::move(failure);
+void multiplexer::end(call& c, const failure& why, woken& ended) noexcept {
+  c.failure_ = why.text;
+  c.reason_ = why.reason;
   c.state_ = call::state::ended;
   if (std::exchange(c.armed_, false)) ended.push(c);
 }
 
-void multiplexer::drop_first(std::exception_ptr failure, woken& ended) noexcept {
+void multiplexer::drop_first(const failure& why, woken& ended) noexcept {
   entry& e = line_.at(0);
   owed_ -= e.answers_left;
-  if (e.who != nullptr) end(*e.who, std::move(failure), ended);
+  if (e.who != nullptr) end(*e.who, why, ended);
   line_.pop();
   ++first_;
 }
@@ -361,7 +354,7 @@ void multiplexer::take_answers(link& with, reply& scratch) {
     scratch.clear();
     --owed_;
     if (--e.answers_left == 0) {
-      drop_first(nullptr, ended);
+      drop_first({}, ended);
       --sent_;
       let_in(ended);
       wakes = (!unsent_.empty() && writer_must_wake()) || wakes;
@@ -413,14 +406,27 @@ task<void> multiplexer::watch() {
 
 // ── failing
 
+multiplexer::failure multiplexer::because(errc reason, std::string text) noexcept {
+  try {
+    return {reason, std::make_shared<const std::string>(std::move(text))};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
+}
+
+multiplexer::failure multiplexer::out_of_memory() noexcept {
+  static const auto text = std::make_shared<const std::string>("this process has no memory for the command");
+  return {errc::unavailable, text};
+}
+
 void multiplexer::note_outage(outage met) noexcept {
   woken ended;
   {
     std::lock_guard const guard(lock_);
     std::swap(outage_, met);
     if (sent_ > 0) {
-      const auto reason =
-          failure(errc::unknown_outcome,
+      const failure reason =
+          because(errc::unknown_outcome,
                   fmt::format("{} was lost before it answered ({}); the command may have run", name_, outage_.why));
       for (; sent_ > 0; --sent_) drop_first(reason, ended);
       let_in(ended);
@@ -435,10 +441,10 @@ void multiplexer::fail_impatient() noexcept {
   {
     std::lock_guard const guard(lock_);
     const steady_time at = now();
-    std::exception_ptr reason;
+    failure reason;
     std::size_t bytes = 0;
     while (line_.size() > 0 && (outage_.lasts() || at - line_.at(0).since >= options_.patience)) {
-      if (reason == nullptr) reason = failure(outage_.meaning(), outage_text());
+      if (reason.text == nullptr) reason = because(outage_.meaning(), outage_text());
       bytes += line_.at(0).bytes;
       drop_first(reason, ended);
     }
@@ -453,8 +459,9 @@ void multiplexer::fail_all() noexcept {
   {
     std::lock_guard const guard(lock_);
     closed_ = true;
-    const auto reason = failure(errc::closed, fmt::format("the connection to {} was closed", name_));
-    const auto unknown = failure(errc::unknown_outcome, fmt::format("the connection to {} was closed before it answered", name_));
+    const failure reason = because(errc::closed, fmt::format("the connection to {} was closed", name_));
+    const failure unknown =
+        because(errc::unknown_outcome, fmt::format("the connection to {} was closed before it answered", name_));
     while (line_.size() > 0) {
       drop_first(sent_ > 0 ? unknown : reason, ended);
       if (sent_ > 0) --sent_;

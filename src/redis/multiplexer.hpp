@@ -89,6 +89,13 @@ class multiplexer : public std::enable_shared_from_this<multiplexer> {
     }
     [[nodiscard]] errc meaning() const noexcept { return lasts() ? reason : errc::unavailable; }
   };
+  /// Why calls fail; without a text they do not.
+  struct failure {
+    errc reason{};
+    std::shared_ptr<const std::string> text = nullptr;
+  };
+  [[nodiscard]] static failure because(errc reason, std::string text) noexcept;
+  [[nodiscard]] static failure out_of_memory() noexcept;
   class serving;
   class last_words;
 
@@ -109,8 +116,8 @@ class multiplexer : public std::enable_shared_from_this<multiplexer> {
   void append(call& c);
   [[nodiscard]] bool has_room_for(std::size_t commands) const noexcept;
   void let_in(woken& ended) noexcept;
-  void end(call& c, std::exception_ptr failure, woken& ended) noexcept;
-  void drop_first(std::exception_ptr failure, woken& ended) noexcept;
+  void end(call& c, const failure& why, woken& ended) noexcept;
+  void drop_first(const failure& why, woken& ended) noexcept;
   [[nodiscard]] std::string outage_text() const;
   [[nodiscard]] bool writer_must_wake() noexcept;
 

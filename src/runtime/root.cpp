@@ -402,9 +402,15 @@ void task_root::throw_failure() const {
   std::rethrow_exception(bits.exception);
 }
 
-std::exception_ptr task_root::failure() const noexcept {
-  exception_bits const bits{second_.load(std::memory_order_relaxed)};
-  return stopped() ? nullptr : bits.exception;
+std::exception_ptr task_root::take_failure() noexcept {
+  if (stopped() || !has_failure()) {
+    return nullptr;
+  }
+  exception_bits bits{second_.exchange(0, std::memory_order_relaxed)};
+  state_.fetch_or(was_stopped, std::memory_order_relaxed);
+  std::exception_ptr taken = std::move(bits.exception);
+  std::destroy_at(&bits.exception);
+  return taken;
 }
 
 void task_root::forget_failure() noexcept {

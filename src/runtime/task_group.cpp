@@ -69,11 +69,12 @@ std::size_t task_group::alive() const noexcept {
 
 void task_group::child_ended(detail::join_waiter& self, detail::task_root& child) noexcept {
   auto& group = static_cast<task_group&>(self);
-  if (std::exception_ptr failure = child.failure()) {
+  // Taken from the child: who is given it must not find that another thread lets go of the same exception.
+  if (std::exception_ptr failure = child.take_failure()) {
     {
       std::lock_guard const guard(group.lock_);
       if (!group.first_failure_) {
-        group.first_failure_ = failure;
+        group.first_failure_ = std::move(failure);
       }
     }
     group.cancel();

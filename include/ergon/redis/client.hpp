@@ -19,12 +19,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <ergon/base/error.hpp>
 #include <ergon/base/export.hpp>
 #include <ergon/base/log.hpp>
 #include <ergon/redis/command.hpp>
@@ -68,7 +68,9 @@ class ERGON_EXPORT call final : public operation {
   std::uint64_t place_ = 0;
   call* before_ = nullptr;
   call* after_ = nullptr;
-  std::exception_ptr failure_;
+  /// Why it failed; shared as text, for an exception belongs to one thread.
+  std::shared_ptr<const std::string> failure_;
+  errc reason_{};
   state state_ = state::fresh;
   bool armed_ = false;
 };

@@ -97,8 +97,8 @@ class ERGON_EXPORT task_root {
   };
   [[nodiscard]] wait_place where() noexcept;
 
-  /// Valid once done: what it threw, or null.
-  [[nodiscard]] std::exception_ptr failure() const noexcept;
+  /// Valid once done: what it threw, or null. Nothing is left of its result then, as if it had been stopped. For who is told of the end.
+  [[nodiscard]] std::exception_ptr take_failure() noexcept;
   /// Queues `item` on the runtime that this task runs on.
   void schedule(work& item) noexcept;
   /// Requested when the task is cancelled; made on first use.

@@ -188,7 +188,9 @@ task<void> sqlite_consumer::maintain() {
   auto next_sweep = clk.steady();
   for (;;) {
     stirred_.reset();
-    const bool sweep = clk.steady() >= next_sweep;
+    // Read before the store's clock is: if somebody moves the clock meanwhile, what was looked at is old and is looked at again.
+    const steady_time began = clk.steady();
+    const bool sweep = began >= next_sweep;
     bool more = false;
     next_due next;
     std::int64_t store_now = 0;
@@ -209,13 +211,14 @@ task<void> sqlite_consumer::maintain() {
       continue;
     }
     if (sweep) {
-      next_sweep = clk.steady() + sweep_every;
+      next_sweep = began + sweep_every;
       commits.tidy();
     }
-    std::chrono::nanoseconds pause = next_sweep - clk.steady();
+    steady_time until = next_sweep;
     if (next.store_ms) {
-      pause = std::min<std::chrono::nanoseconds>(pause, std::chrono::milliseconds{*next.store_ms - store_now});
+      until = std::min(until, began + std::chrono::milliseconds{*next.store_ms - store_now});
     }
+    std::chrono::nanoseconds pause = until - clk.steady();
     if (next.wall_ms) {
       pause = std::min<std::chrono::nanoseconds>(pause, wall_time{std::chrono::milliseconds{*next.wall_ms}} - clk.wall());
     }
