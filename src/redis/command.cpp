@@ -5,6 +5,8 @@
 
 #include <ergon/base/error.hpp>
 
+#include "redis/buffer.hpp"
+
 namespace ergon::redis {
 namespace {
 
@@ -61,8 +63,7 @@ std::string_view commands::bytes() const {
 }
 
 void commands::clear(std::size_t keep_bytes) noexcept {
-  bytes_.clear();
-  if (bytes_.capacity() > keep_bytes) std::string{}.swap(bytes_);
+  empty_for_reuse(bytes_, keep_bytes);
   count_ = 0;
   wanted_ = 0;
   lacking_ = 0;

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <ergon/base/error.hpp>
-#include <ergon/redis/error.hpp>
-#include <ergon/runtime/outcome.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/tcp.hpp>
 #include <ergon/runtime/tls.hpp>
@@ -73,8 +71,7 @@ task<void> link::receive(reply& into, io_options options) {
 
 task<void> link::read_more(io_options options) {
   const auto into = std::as_writable_bytes(std::span{buffer_});
-  const std::size_t got = options.timeout == std::chrono::nanoseconds::max() ? co_await stream_.read_some(into)
-                                                                             : co_await stream_.read_some(into, options);
+  const std::size_t got = co_await stream_.read_some(into, options);
   if (got == 0) throw error{errc::connection_lost, fmt::format("{} has closed the connection", name_)};
   begin_ = 0;
   end_ = got;

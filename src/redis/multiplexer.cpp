@@ -1,7 +1,6 @@
 #include "redis/multiplexer.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <mutex>
 #include <utility>
 
@@ -9,11 +8,11 @@
 
 #include <ergon/base/backoff.hpp>
 #include <ergon/redis/error.hpp>
-#include <ergon/runtime/outcome.hpp>
-#include <ergon/runtime/result.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
+
+#include "redis/buffer.hpp"
 
 namespace ergon::redis {
 
@@ -30,11 +29,6 @@ constexpr int idle_timeouts = 3;
 constexpr std::chrono::seconds between_warnings{30};
 
 std::int64_t nanoseconds_now() noexcept { return ergon::clock::system().steady().time_since_epoch().count(); }
-
-void shrink(std::string& buffer) {
-  buffer.clear();
-  if (buffer.capacity() > kept_buffer) std::string{}.swap(buffer);
-}
 
 }  // namespace
 
@@ -119,17 +113,18 @@ bool multiplexer::arm(call& c) noexcept {
 }
 
 bool multiplexer::disarm(call& c) noexcept {
-  {
-    std::lock_guard const guard(lock_);
-    if (!c.armed_) return false;
-    c.armed_ = false;
-  }
-  forget(c);
+  std::lock_guard const guard(lock_);
+  if (!std::exchange(c.armed_, false)) return false;
+  take_out(c);
   return true;
 }
 
 void multiplexer::forget(call& c) noexcept {
   std::lock_guard const guard(lock_);
+  take_out(c);
+}
+
+void multiplexer::take_out(call& c) noexcept {
   if (c.state_ == call::state::queued) {
     line_.at(c.place_ - first_).who = nullptr;
   } else if (c.state_ == call::state::wants_room) {
@@ -145,19 +140,23 @@ bool multiplexer::has_room_for(std::size_t commands) const noexcept {
 
 bool multiplexer::writer_must_wake() noexcept { return std::exchange(writer_waits_, false); }
 
-void multiplexer::append(call& c) {
-  const std::string_view bytes = c.asked_->bytes();
+void multiplexer::append(call* who, const commands& asked) {
+  const std::string_view bytes = asked.bytes();
   const std::size_t before = unsent_.size();
   unsent_.append(bytes);
   try {
-    line_.push({&c, static_cast<std::uint32_t>(c.asked_->count()), static_cast<std::uint32_t>(bytes.size()), now()});
+    line_.push({who, static_cast<std::uint32_t>(asked.count()), static_cast<std::uint32_t>(bytes.size()), now()});
   } catch (...) {
     unsent_.resize(before);
     throw;
   }
+  owed_ += asked.count();
+}
+
+void multiplexer::append(call& c) {
+  append(&c, *c.asked_);
   c.place_ = first_ + line_.size() - 1;
   c.state_ = call::state::queued;
-  owed_ += c.asked_->count();
   stats_.commands += c.asked_->count();
 }
 
@@ -300,7 +299,7 @@ task<void> multiplexer::write(link& with) {
       ++stats_.writes;
     }
     co_await with.send(sending_);
-    shrink(sending_);
+    empty_for_reuse(sending_, kept_buffer);
     written_.store(nanoseconds_now(), std::memory_order_relaxed);
     look_out(with);
   }
@@ -381,6 +380,8 @@ void multiplexer::note_round_trip() noexcept {
 }
 
 task<void> multiplexer::watch() {
+  commands ping;
+  ping.add("PING");
   for (;;) {
     co_await sleep_for(options_.response_timeout / looks);
     bool asks = false;
@@ -393,10 +394,7 @@ task<void> multiplexer::watch() {
                                 std::chrono::duration_cast<std::chrono::milliseconds>(options_.response_timeout).count())};
       }
       if (line_.size() == 0 && at - progress_ > idle_timeouts * options_.response_timeout) {
-        constexpr std::string_view ping = "*1\r\n$4\r\nPING\r\n";
-        unsent_.append(ping);
-        line_.push({nullptr, 1, static_cast<std::uint32_t>(ping.size()), at});
-        ++owed_;
+        append(nullptr, ping);
         asks = writer_must_wake();
       }
     }

@@ -113,7 +113,10 @@ class multiplexer : public std::enable_shared_from_this<multiplexer> {
   [[nodiscard]] steady_time now() const noexcept;
 
   // All under the lock.
+  /// `who` may be null: then nobody wants the answers.
+  void append(call* who, const commands& asked);
   void append(call& c);
+  void take_out(call& c) noexcept;
   [[nodiscard]] bool has_room_for(std::size_t commands) const noexcept;
   void let_in(woken& ended) noexcept;
   void end(call& c, const failure& why, woken& ended) noexcept;

@@ -26,22 +26,26 @@ namespace ergon::redis::detail {
   return !text.empty() && leading_digits(text) == text.size();
 }
 
-/// False, and `out` as it was, unless `text` is `[+|-]digits` within 64 bits.
-[[nodiscard]] constexpr bool parse_integer(std::string_view text, std::int64_t& out) noexcept {
-  bool const negative = !text.empty() && text.front() == '-';
-  if (negative || (!text.empty() && text.front() == '+')) text.remove_prefix(1);
-  if (text.empty()) return false;
-  // The one more that is there below nought.
-  std::uint64_t const most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) + (negative ? 1U : 0U);
-  std::uint64_t sum = 0;
-  for (char const c : text) {
-    if (!is_digit(c)) return false;
-    auto const digit = static_cast<std::uint64_t>(c - '0');
-    if (sum > (most - digit) / 10) return false;
-    sum = sum * 10 + digit;
-  }
-  out = static_cast<std::int64_t>(negative ? ~sum + 1 : sum);
+/// Takes a plus off, which `std::from_chars` does not read. False: a minus follows it.
+[[nodiscard]] constexpr bool take_plus(std::string_view& text) noexcept {
+  if (!text.starts_with('+')) return true;
+  text.remove_prefix(1);
+  return !text.starts_with('-');
+}
+
+/// False, and `out` as it was, unless all of `text` is a number as `std::from_chars` reads it.
+template <class Number>
+[[nodiscard]] bool parse_all(std::string_view text, Number& out) noexcept {
+  Number number{};
+  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || stop != text.data() + text.size()) return false;
+  out = number;
   return true;
+}
+
+/// False, and `out` as it was, unless `text` is `[+|-]digits` within 64 bits.
+[[nodiscard]] inline bool parse_integer(std::string_view text, std::int64_t& out) noexcept {
+  return take_plus(text) && parse_all(text, out);
 }
 
 /// False, and `out` as it was, unless `text` is `[+|-]digits[.digits][e[+|-]digits]` within the range of a double, or `inf`, `-inf`,
@@ -55,10 +59,7 @@ namespace ergon::redis::detail {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
   }
-  if (!text.empty() && text.front() == '+') {
-    text.remove_prefix(1);
-    if (!text.empty() && text.front() == '-') return false;
-  }
+  if (!take_plus(text)) return false;
   std::string_view rest = text;
   if (!rest.empty() && rest.front() == '-') rest.remove_prefix(1);
   std::size_t digits = leading_digits(rest);
@@ -77,12 +78,7 @@ namespace ergon::redis::detail {
     if (digits == 0) return false;
     rest.remove_prefix(digits);
   }
-  if (!rest.empty()) return false;
-  double number = 0;
-  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || stop != text.data() + text.size()) return false;
-  out = number;
-  return true;
+  return rest.empty() && parse_all(text, out);
 }
 
 }  // namespace ergon::redis::detail

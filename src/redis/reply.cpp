@@ -7,6 +7,7 @@
 #include <ergon/base/error.hpp>
 #include <ergon/base/text.hpp>
 
+#include "redis/buffer.hpp"
 #include "redis/number.hpp"
 
 namespace ergon::redis {
@@ -171,10 +172,8 @@ value reply::root() const {
 }
 
 void reply::clear(std::size_t keep_bytes) noexcept {
-  nodes_.clear();
-  texts_.clear();
-  if (nodes_.capacity() * sizeof(node) > keep_bytes) std::vector<node>{}.swap(nodes_);
-  if (texts_.capacity() > keep_bytes) std::string{}.swap(texts_);
+  empty_for_reuse(nodes_, keep_bytes);
+  empty_for_reuse(texts_, keep_bytes);
 }
 
 }  // namespace ergon::redis

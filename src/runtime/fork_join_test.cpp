@@ -23,6 +23,8 @@
 #include <ergon/runtime/stop.hpp>
 #include <ergon/runtime/task_group.hpp>
 
+#include "runtime/task_test_tools.hpp"
+
 namespace ergon {
 namespace {
 
@@ -35,14 +37,6 @@ task<long> fib(int n) {
   auto [a, b] = co_await fork_join(fib(n - 1), fib(n - 2));
   co_return a + b;
 }
-
-struct counted {
-  explicit counted(std::atomic<int>& in) : alive(&in) { ++*alive; }
-  counted(const counted& other) : alive(other.alive) { ++*alive; }
-  counted& operator=(const counted&) = delete;
-  ~counted() { --*alive; }
-  std::atomic<int>* alive;
-};
 
 task<void> wait_on(event& e, std::atomic<int>& alive) {
   counted const here{alive};

@@ -540,19 +540,6 @@ void* refill(std::size_t index) {
   spill(index, rest);
 }
 
-void free_small(void* frame, std::size_t index) noexcept {
-  root_in(frame).mark_free();
-  free_stack& mine = this_stacks.by_class[index];
-  auto* const freed = static_cast<free_block*>(frame);
-  if (mine.count < free_stack::limit) [[likely]] {
-    freed->next = mine.top;
-    mine.top = freed;
-    ++mine.count;
-    return;
-  }
-  free_slowly(index, freed);
-}
-
 /// Of every segment that there is, the empty ones too, without a lock.
 template <class F>
 void for_each_slab(F visit) {
@@ -594,7 +581,7 @@ void* allocate_frame_slowly(std::size_t size, std::size_t alignment) {
 
 void deallocate_frame_slowly(void* frame, std::size_t size, std::size_t alignment) noexcept {
   if (frame_classes::has(size, alignment)) {
-    free_small(frame, frame_classes::of(size, alignment));
+    free_slowly(frame_classes::of(size, alignment), static_cast<free_block*>(frame));
   } else {
     let_go_large(frame);
   }
@@ -606,7 +593,11 @@ void free_root(task_root& root) noexcept {
     free_large(frame);
     return;
   }
-  free_small(frame, slab_of(frame).block_size.load(std::memory_order_relaxed) / granule);
+  root.mark_free();
+  std::size_t const index = slab_of(frame).block_size.load(std::memory_order_relaxed) / granule;
+  if (!keep_block(frame, index)) {
+    free_slowly(index, static_cast<free_block*>(frame));
+  }
 }
 
 void walk_roots(void (*visit)(task_root&, void*), void* context) noexcept {

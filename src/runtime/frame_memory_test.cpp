@@ -1,5 +1,6 @@
 // Where frames lie, what a root keeps, and what goes back to the system.
 #include "runtime/frame_memory.hpp"
+#include "runtime/task_test_tools.hpp"
 
 #include <gtest/gtest.h>
 
@@ -136,14 +137,6 @@ TEST(TaskListTest, TellsWhatEveryTaskWaitsFor) {
   e.set();
   handles[1].cancel();
 }
-
-struct counted {
-  explicit counted(std::atomic<int>& n) : alive(&n) { ++n; }
-  counted(const counted& other) : alive(other.alive) { ++*alive; }
-  counted& operator=(const counted&) = delete;
-  ~counted() { --*alive; }
-  std::atomic<int>* alive;
-};
 
 TEST(RootLifeTest, TheVariablesGoWhenTheTaskEndsAndTheResultWithTheHandle) {
   runtime rt{{.threads = 1}};

@@ -23,18 +23,12 @@
 #include <ergon/runtime/stop.hpp>
 #include <ergon/runtime/task_group.hpp>
 
+#include "runtime/task_test_tools.hpp"
+
 namespace ergon {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct counted {
-  explicit counted(std::atomic<int>& in) : alive(&in) { ++*alive; }
-  counted(const counted& other) : alive(other.alive) { ++*alive; }
-  counted& operator=(const counted&) = delete;
-  ~counted() { --*alive; }
-  std::atomic<int>* alive;
-};
 
 void until(const std::atomic<int>& value, int wanted) {
   while (value != wanted) {
@@ -97,11 +91,7 @@ TEST(JoinTest, ACancelEndsTheWaitOfWhoCalledAndLeavesTheCalledTaskAlone) {
   until(alive, 1);
   rt.settle();
   caller.cancel();
-  EXPECT_EQ(rt.block_on([](join_handle<> of) -> task<std::error_code> {
-    auto const end = co_await as_result(of);
-    co_return end ? std::error_code{} : end.error();
-  }(std::move(caller))),
-            errc::cancelled);
+  EXPECT_EQ(end_of(rt, std::move(caller)), errc::cancelled);
   EXPECT_FALSE(kept.done());
   go.set();
   EXPECT_EQ(rt.block_on([](join_handle<int> of) -> task<int> { co_return co_await of; }(std::move(kept))), 0);
@@ -139,10 +129,7 @@ TEST(JoinTest, ACancelOfWhoCalledIsSeenWhenTheCalledTaskWaits) {
     caller.cancel();
     EXPECT_FALSE(caller.done());
     may_wait = true;
-    auto const end = rt.block_on([](join_handle<> of) -> task<std::error_code> {
-      auto const result = co_await as_result(of);
-      co_return result ? std::error_code{} : result.error();
-    }(std::move(caller)));
+    auto const end = end_of(rt, std::move(caller));
     EXPECT_EQ(end, reported ? std::error_code{} : make_error_code(errc::cancelled));
     EXPECT_EQ(went_on, reported);
     EXPECT_EQ(alive, 1);
@@ -266,11 +253,7 @@ TEST(JoinTest, ABranchThatCallsATaskIsFoundThroughIt) {
   until(alive, 22);
   rt.settle();
   forker.cancel();
-  EXPECT_EQ(rt.block_on([](join_handle<int> of) -> task<std::error_code> {
-    auto const end = co_await as_result(of);
-    co_return end ? std::error_code{} : end.error();
-  }(std::move(forker))),
-            errc::cancelled);
+  EXPECT_EQ(end_of(rt, std::move(forker)), errc::cancelled);
   // The branches went, what they had spawned goes on.
   EXPECT_EQ(alive, 20);
   go.set();

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <utility>
 
-#include <ergon/base/error.hpp>
 #include <ergon/runtime/byte_stream.hpp>
 #include <ergon/runtime/task.hpp>
+
+#include "servers/thrown_by.hpp"
 
 namespace ergon {
 
@@ -22,16 +22,7 @@ inline task<std::string> read_text(byte_stream& from, std::size_t size) {
   co_return text;
 }
 
-template <class F>
-error thrown_by(F&& f) {
-  try {
-    std::forward<F>(f)();
-  } catch (const error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
-}
+using test::thrown_by;
 
 /// With a folder of its own, which goes with it.
 class FolderTest : public ::testing::Test {

@@ -27,23 +27,13 @@
 
 #include "servers/plain_client.hpp"
 #include "servers/redis_server.hpp"
+#include "servers/thrown_by.hpp"
 
 namespace ergon::test {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-template <class F>
-error thrown_by(F&& f) {
-  try {
-    std::forward<F>(f)();
-  } catch (const error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
-}
 
 /// Sets a variable of the environment for a while.
 class with_variable {

@@ -1,7 +1,7 @@
 // The greeting of a connection, without a connection: what to send first, and what the answers mean.
 //
-// HELLO 3 with name and password, the client's name, the database, `INFO server`, and a PING, which a server that is still loading does not answer; all in one round trip. A server that does not know HELLO is
-// greeted again with AUTH, in RESP2.
+// HELLO 3 with name and password, the client's name, the database, `INFO server`, and a PING, which a server that is still loading does not
+// answer: all in one round trip. A server that does not know HELLO is greeted again with AUTH, in RESP2.
 #pragma once
 
 #include <cstdint>

@@ -67,6 +67,19 @@ inline void* allocate_frame(std::size_t size, std::size_t alignment) {
   return allocate_frame_slowly(size, alignment);
 }
 
+/// Puts a block, of a frame that is marked free, on the thread's stack. False: the stack is full, or not in use.
+inline bool keep_block(void* frame, std::size_t frame_class) noexcept {
+  free_stack& mine = this_stacks.by_class[frame_class];
+  if (mine.count == free_stack::limit) [[unlikely]] {
+    return false;
+  }
+  auto* const freed = static_cast<free_block*>(frame);
+  freed->next = mine.top;
+  mine.top = freed;
+  ++mine.count;
+  return true;
+}
+
 /// Called for every frame that is destroyed; the memory of a root stays until its last reference goes.
 inline void deallocate_frame(void* frame, std::size_t size, std::size_t alignment) noexcept {
   if (frame_classes::has(size, alignment)) [[likely]] {
@@ -74,13 +87,8 @@ inline void deallocate_frame(void* frame, std::size_t size, std::size_t alignmen
     if (root.is_root()) {
       return;
     }
-    free_stack& mine = this_stacks.by_class[frame_classes::of(size, alignment)];
-    if (mine.count < free_stack::limit) [[likely]] {
-      root.mark_free();
-      auto* const freed = static_cast<free_block*>(frame);
-      freed->next = mine.top;
-      mine.top = freed;
-      ++mine.count;
+    root.mark_free();
+    if (keep_block(frame, frame_classes::of(size, alignment))) [[likely]] {
       return;
     }
   }
