@@ -36,7 +36,7 @@ std::optional<job_state> job_state_of(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-std::string public_id(const delivery& d) { return make_job_id(d.serial, d.custom_id); }
+std::string public_id(const delivery& d) { return make_job_id(d.serial_high, d.serial, d.custom_id); }
 
 std::vector<header> headers_of(const delivery& d) { return decode_headers(d.raw_headers); }
 

@@ -36,12 +36,33 @@ std::optional<std::string> unescape(std::string_view text) {
   return plain;
 }
 
+std::optional<wide_serial> decode_wide(std::string_view text) noexcept {
+  if (text.size() != 2 * u64_text_size) return std::nullopt;
+  const auto high = decode_u64(text.substr(0, u64_text_size));
+  const auto low = decode_u64(text.substr(u64_text_size));
+  if (!high || !low || *high == 0) return std::nullopt;
+  return wide_serial{.high = *high, .low = *low};
+}
+
+template <class Name, class Decode>
+Name parse(std::string_view text, Decode decode) {
+  const auto at = text.rfind('@');
+  if (at == std::string_view::npos) return {.serial = decode(text), .custom_id = std::string{text}};
+  if (at > 0) {
+    if (const auto serial = decode(text.substr(at + 1))) {
+      if (auto own = unescape(text.substr(0, at))) return {.serial = serial, .custom_id = std::move(*own)};
+    }
+  }
+  return {.serial = std::nullopt, .custom_id = std::string{text}};
+}
+
 }  // namespace
 
-std::string make_job_id(std::uint64_t serial, std::string_view custom_id) {
-  if (custom_id.empty()) return encode_u64(serial);
+std::string make_job_id(std::uint64_t serial, std::string_view custom_id) { return make_job_id(0, serial, custom_id); }
+
+std::string make_job_id(std::uint64_t high, std::uint64_t low, std::string_view custom_id) {
   std::string id;
-  id.reserve(custom_id.size() + 1 + u64_text_size);
+  id.reserve(custom_id.size() + 1 + 2 * u64_text_size);
   for (const char c : custom_id) {
     if (needs_escape(c)) {
       const auto byte = static_cast<unsigned char>(c);
@@ -52,20 +73,14 @@ std::string make_job_id(std::uint64_t serial, std::string_view custom_id) {
       id += c;
     }
   }
-  id += '@';
-  encode_u64(serial, id);
+  if (!custom_id.empty()) id += '@';
+  if (high != 0) encode_u64(high, id);
+  encode_u64(low, id);
   return id;
 }
 
-job_name parse_job_id(std::string_view text) {
-  const auto at = text.rfind('@');
-  if (at == std::string_view::npos) return {.serial = decode_u64(text), .custom_id = std::string{text}};
-  if (at > 0) {
-    if (const auto serial = decode_u64(text.substr(at + 1))) {
-      if (auto own = unescape(text.substr(0, at))) return {.serial = serial, .custom_id = std::move(*own)};
-    }
-  }
-  return {.serial = std::nullopt, .custom_id = std::string{text}};
-}
+job_name parse_job_id(std::string_view text) { return parse<job_name>(text, decode_u64); }
+
+wide_job_name parse_wide_job_id(std::string_view text) { return parse<wide_job_name>(text, decode_wide); }
 
 }  // namespace ergon

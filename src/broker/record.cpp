@@ -245,7 +245,7 @@ void encode_record(const record& what, std::string& out) {
     to.put(field::headers, what.raw_headers);
     to.put(field::errors, what.raw_errors);
     to.put(field::serial, what.serial, 0);
-    to.put(field::enqueued_at, what.enqueued_at);
+    if (what.enqueued_at != wall_time{}) to.put(field::enqueued_at, what.enqueued_at);
     to.put(field::failures, what.failures, 0);
     to.put(field::losses, what.losses, 0);
     to.put(field::marked_losses, what.marked_losses, 0);

@@ -27,6 +27,8 @@
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 
+#include "servers/redis_server.hpp"
+
 namespace ergon::conformance {
 
 using namespace std::chrono_literals;
@@ -43,12 +45,22 @@ inline std::string with_options(std::string url, std::string_view options) {
   return options.empty() ? url : std::move(url) + "?" + std::string{options};
 }
 
+/// One for all tests of a process; each test has a namespace of its own.
+inline test::redis_server& redis_of_tests() {
+  static test::redis_server server;
+  return server;
+}
+
 inline std::vector<store_kind> stores() {
   return {{.name = "memory",
            .url = [](const std::filesystem::path& folder,
                      std::string_view options) { return with_options("memory:" + folder.filename().string(), options); }},
-          {.name = "sqlite", .url = [](const std::filesystem::path& folder, std::string_view options) {
-             return with_options("sqlite:" + (folder / "jobs.db").string(), options);
+          {.name = "sqlite",
+           .url = [](const std::filesystem::path& folder,
+                     std::string_view options) { return with_options("sqlite:" + (folder / "jobs.db").string(), options); }},
+          {.name = "redis", .url = [](const std::filesystem::path& folder, std::string_view options) {
+             const std::string url = redis_of_tests().url() + "?namespace=" + folder.filename().string();
+             return options.empty() ? url : url + "&" + std::string{options};
            }}};
 }
 

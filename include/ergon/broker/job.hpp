@@ -132,7 +132,8 @@ struct delivery {
   bool keeps_result = false;
   /// Decoded on demand: most handlers never look.
   std::string_view raw_headers{};
-  /// For `public_id` and `headers`.
+  /// For `public_id` and `headers`. Some stores have serial numbers of 128 bits.
+  std::uint64_t serial_high = 0;
   std::uint64_t serial = 0;
   std::string_view custom_id{};
 };
