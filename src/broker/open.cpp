@@ -17,8 +17,9 @@ std::shared_ptr<broker> open_broker(std::string_view text, broker_options option
   if (where.scheme == "memory") return open_memory(where, options);
   if (where.scheme == "sqlite") return open_sqlite(where, options);
   if (where.scheme == "redis" || where.scheme == "rediss" || where.scheme == "unix") return open_redis(where, options);
-  throw error{errc::unknown_scheme, fmt::format("the broker URL {} has the scheme {}; known are memory:, sqlite:, redis:, rediss: and unix:",
-                                                where.shown, quoted(where.scheme))};
+  throw error{errc::unknown_scheme,
+              fmt::format("the broker URL {} has the scheme {}; known are memory:, sqlite:, redis:, rediss: and unix:",
+                          where.shown, quoted(where.scheme))};
 }
 
 }  // namespace ergon

@@ -266,7 +266,7 @@ TEST_P(EnqueueConformance, TheUrlShowsWhereItIs) { EXPECT_TRUE(store->url().star
 
 // Promise 11: past the limit enqueues are refused, and what is in the store can be ended.
 TEST_P(EnqueueConformance, AFullStoreDrains) {
-  open(is("memory") ? "max_bytes=200000" : "max_bytes=4MiB");
+  open_with_little_room();
   const std::string payload(10'000, 'x');
   std::size_t stored = 0;
   std::optional<errc> end;

@@ -126,6 +126,13 @@ class Scene : public ::testing::TestWithParam<store_kind> {
   [[nodiscard]] std::shared_ptr<broker> another_handle() {
     return open_broker(GetParam().url(folder_, {}), {.runtime = &rt, .clock = &clock});
   }
+  /// Opens the store with room for a few hundred jobs of ten thousand bytes.
+  void open_with_little_room() {
+    if (!is("redis")) return open(is("memory") ? "max_bytes=200000" : "max_bytes=4MiB");
+    open();
+    redis_of_tests().command({"CONFIG", "SET", "maxmemory", "8mb"});
+    room_.emplace();
+  }
   [[nodiscard]] bool is(std::string_view name) const { return GetParam().name == name; }
 
   template <class T>
@@ -332,6 +339,10 @@ class Scene : public ::testing::TestWithParam<store_kind> {
     std::filesystem::create_directories(path);
     return path;
   }
+  struct all_the_room_again {
+    ~all_the_room_again() { redis_of_tests().command({"CONFIG", "SET", "maxmemory", "0"}); }
+  };
+  std::optional<all_the_room_again> room_;
   std::filesystem::path folder_ = fresh_folder();
   std::vector<std::string> living_;
 };

@@ -76,6 +76,7 @@ class WalkConformance : public Scene {
     }
     const std::array<std::uint64_t, 9> have{q.ready,     q.scheduled, q.retry,     q.waiting,  q.active,
                                             q.completed, q.dead,      q.cancelled, q.discarded};
+    last_counts_ = "the store's and the model's counts: " + ::testing::PrintToString(have) + " " + ::testing::PrintToString(want);
     return have == want;
   }
 
@@ -309,7 +310,7 @@ class WalkConformance : public Scene {
       step();
       pass_time();
       if (HasFatalFailure()) return;
-      ASSERT_TRUE(eventually([&] { return counts_match(); })) << "seed " << seed << ", step " << i;
+      ASSERT_TRUE(eventually([&] { return counts_match(); })) << "seed " << seed << ", step " << i << ", " << last_counts_;
     }
     drain(seed);
   }
@@ -353,6 +354,7 @@ class WalkConformance : public Scene {
   std::array<std::uint64_t, 9> ended_{};
   std::uint64_t created_ = 0;
   bool paused_ = false;
+  std::string last_counts_;
 };
 ERGON_ON_EVERY_STORE(WalkConformance);
 

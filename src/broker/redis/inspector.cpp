@@ -153,7 +153,8 @@ list_place place_of(std::string_view cursor) {
 std::string describe_worker(const consumer_options& options, std::int64_t started_ms) {
   std::array<char, 256> host{};
   (void)gethostname(host.data(), host.size() - 1);
-  std::string text = fmt::format("host={}\npid={}\nconcurrency={}\nstarted={}\n", host.data(), getpid(), options.concurrency, started_ms);
+  std::string text =
+      fmt::format("host={}\npid={}\nconcurrency={}\nstarted={}\n", host.data(), getpid(), options.concurrency, started_ms);
   for (const queue_share& share : options.queues) text += fmt::format("queue={} {}\n", share.weight, share.name);
   return text;
 }
@@ -228,7 +229,8 @@ task<std::optional<job_info>> inspector::find(std::string id, std::string queue)
 }
 
 task<job_page> inspector::list(job_filter filter, std::string cursor, std::size_t limit) {
-  if (limit < 1 || limit > 1000) throw error{errc::invalid_argument, fmt::format("a page of {} jobs; 1 to 1000 are allowed", limit)};
+  if (limit < 1 || limit > 1000)
+    throw error{errc::invalid_argument, fmt::format("a page of {} jobs; 1 to 1000 are allowed", limit)};
   list_place at;
   if (!cursor.empty()) at = place_of(cursor);
   const auto sections = sections_of(filter.state);
@@ -252,7 +254,8 @@ task<job_page> inspector::list(job_filter filter, std::string cursor, std::size_
       with->asked.arg(part.name);
       with->asked.arg(at.position);
       // What a filter leaves out does not count for the page.
-      const std::size_t most = filter.kind.empty() ? limit - page.jobs.size() : std::min<std::size_t>(limit - page.jobs.size(), 500);
+      const std::size_t most =
+          filter.kind.empty() ? limit - page.jobs.size() : std::min<std::size_t>(limit - page.jobs.size(), 500);
       with->asked.arg(most);
       with->asked.arg(list_bytes);
       with->asked.arg(part.only);
@@ -288,7 +291,9 @@ task<std::vector<queue_info>> inspector::queues() {
   for (std::size_t i = 0; i < all.size(); ++i) {
     check(with->answers[i], fmt::format("count the jobs of the queue {}", all[i]->queue));
     const auto answer = with->answers[i].root();
-    const auto count = [&](std::size_t at) { return static_cast<std::uint64_t>(std::max<std::int64_t>(0, answer[at].integer())); };
+    const auto count = [&](std::size_t at) {
+      return static_cast<std::uint64_t>(std::max<std::int64_t>(0, answer[at].integer()));
+    };
     queue_info& info = out.emplace_back();
     info.name = all[i]->queue;
     info.paused = answer[0].text() == "1";

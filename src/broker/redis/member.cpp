@@ -67,7 +67,8 @@ member::member(std::shared_ptr<server> at, std::shared_ptr<hints> from, consumer
       name_(std::move(name)),
       turns_(options_.queues, options_.strict) {
   if (options_.queues.size() > most_queues) {
-    throw error{errc::invalid_argument, fmt::format("a worker of {} queues; at most {} can be", options_.queues.size(), most_queues)};
+    throw error{errc::invalid_argument,
+                fmt::format("a worker of {} queues; at most {} can be", options_.queues.size(), most_queues)};
   }
 }
 
@@ -76,12 +77,7 @@ task<void> member::join() {
     sources_.push_back({.name = share.name, .in = co_await server_->queue(share.name)});
   }
   started_ms_ = server_->now_ms();
-  {
-    const server::borrowed with{*server_};
-    with->asked.add("HSET", server_->key("workers"), name_, describe_worker(options_, started_ms_));
-    co_await server_->perform(server_->control(), *with, may_repeat::yes);
-    check(with->answers[0], "register a worker");
-  }
+  about_ = describe_worker(options_, started_ms_);
   co_await beat_once();
   hints_->add(*this);
   reader_ = server_->runtime().spawn(read_jobs(shared_from_this()), "redis fetch");
@@ -168,15 +164,11 @@ task<void> member::fetch(std::size_t max, delivery_batch& out) {
         wanted_ = 0;
         std::swap(out, staged_);
         staged_.clear();
-        // What is over stays for the next fetch.
-        for (std::size_t i = max; i < out.jobs.size(); ++i) {
-          delivery copy = out.jobs[i];
-          for (std::string_view* text : {&copy.queue, &copy.kind, &copy.payload, &copy.raw_headers, &copy.custom_id}) {
-            *text = staged_.keep(*text);
-          }
-          staged_.jobs.push_back(copy);
-        }
-        if (out.jobs.size() > max) out.jobs.resize(max);
+        // Two streams gave something at once, or the one who asked for more has gone.
+        if (out.jobs.size() <= max) co_return;
+        for (std::size_t i = max; i < out.jobs.size(); ++i) unwanted_.push_back(out.jobs[i].lease);
+        out.jobs.resize(max);
+        demand_.set();
         co_return;
       }
       if (!failure_.empty()) {
@@ -255,19 +247,23 @@ task<void> member::read_jobs(std::shared_ptr<member> self) {
 task<void> member::serve(redis::link& with) {
   for (;;) {
     bool adopts = false;
+    bool hands_back = false;
     std::size_t want = 0;
     {
       const std::scoped_lock lock{mutex_};
+      hands_back = !unwanted_.empty();
       adopts = std::exchange(must_adopt_, false);
       must_look_up_ = false;
       want = staged_.jobs.empty() ? wanted_ : 0;
-      if (!adopts && (want == 0 || std::ranges::all_of(sources_, &source::is_paused))) {
+      if (!adopts && !hands_back && (want == 0 || std::ranges::all_of(sources_, &source::is_paused))) {
         demand_.reset();
         want = 0;
       }
     }
     if (adopts) {
       co_await adopt();
+    } else if (hands_back) {
+      // Before anything else: others wait for it.
     } else if (want == 0) {
       co_await demand_.wait();
       continue;
@@ -285,42 +281,70 @@ task<void> member::serve(redis::link& with) {
   }
 }
 
-task<bool> member::look_round(redis::link& with, std::size_t max) {
+task<void> member::look_round(redis::link& with, std::size_t max) {
   std::vector<std::size_t> open;
+  bool any_front = false;
   {
     const std::scoped_lock lock{mutex_};
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      if (!sources_[i].is_paused) open.push_back(i);
+      if (sources_[i].is_paused) continue;
+      open.push_back(i);
+      any_front = any_front || sources_[i].has_front || sources_[i].bytes_a_job == 0;
     }
   }
-  if (open.size() == 1) co_return co_await read_some(with, open, max, blocks::yes);
-
-  const auto is_open = [&](std::size_t queue) { return std::ranges::binary_search(open, queue); };
+  if (open.size() == 1 && !any_front) {
+    (void)co_await read_some(with, open, streams::both, max, blocks::yes);
+    co_return;
+  }
   const auto plan = turns_.plan(max);
   std::size_t left = max;
-  const auto staged = [this] {
-    const std::scoped_lock lock{mutex_};
-    return staged_.jobs.size();
-  };
   for (const bool first_way : {true, false}) {
     for (const shares::turn& turn : plan) {
       const std::size_t most = first_way ? std::min(left, turn.count) : left;
-      if (most == 0 || !is_open(turn.queue)) continue;
-      const std::size_t before = staged();
-      (void)co_await read_some(with, {&turn.queue, 1}, most, blocks::no);
-      const std::size_t came = staged() - before;
-      turns_.took(turn.queue, std::min(came, most));
-      left -= std::min(came, left);
+      if (most == 0 || !std::ranges::binary_search(open, turn.queue)) continue;
+      const std::size_t came = std::min(left, co_await read_queue(with, turn.queue, most));
+      turns_.took(turn.queue, came);
+      left -= came;
     }
+    // One queue gave what it has.
+    if (open.size() == 1) break;
   }
-  if (left != max) co_return true;
-  co_return co_await read_some(with, open, 1, blocks::yes);
+  if (left == max) (void)co_await read_some(with, open, streams::both, 1, blocks::yes);
 }
 
-task<bool> member::read_some(redis::link& with, std::span<const std::size_t> queues, std::size_t count, blocks how) {
+task<std::size_t> member::read_queue(redis::link& with, std::size_t queue, std::size_t most) {
+  const std::span<const std::size_t> one{&queue, 1};
+  std::size_t came = 0;
+  for (const streams from : {streams::front, streams::ready}) {
+    bool is_new = false;
+    {
+      const std::scoped_lock lock{mutex_};
+      // Until it is known to be empty; what comes in after this is heard of.
+      if (from == streams::front && !std::exchange(sources_[queue].has_front, false)) continue;
+      is_new = sources_[queue].bytes_a_job == 0;
+    }
+    std::size_t want = most - came;
+    // How large the jobs of a queue are is not known before the first one.
+    if (is_new && want > 1) {
+      const std::size_t first = co_await read_some(with, one, from, 1, blocks::no);
+      came += first;
+      want = first == 0 ? 0 : want - first;
+    }
+    if (want > 0) came += co_await read_some(with, one, from, want, blocks::no);
+    if (came >= most) {
+      const std::scoped_lock lock{mutex_};
+      if (from == streams::front) sources_[queue].has_front = true;
+      break;
+    }
+  }
+  co_return came;
+}
+
+task<std::size_t> member::read_some(redis::link& with, std::span<const std::size_t> queues, streams of, std::size_t count,
+                                    blocks how) {
   {
     const std::scoped_lock lock{mutex_};
-    if (how == blocks::yes && must_look_up_) co_return false;
+    if (how == blocks::yes && must_look_up_) co_return 0;
     for (const std::size_t queue : queues) {
       if (const double each = sources_[queue].bytes_a_job; each > 0) {
         count = std::min(count, std::max<std::size_t>(1, static_cast<std::size_t>(fetch_bytes / each)));
@@ -330,8 +354,9 @@ task<bool> member::read_some(redis::link& with, std::span<const std::size_t> que
     ++reads_;
     looked_up_.reset();
   }
+  const std::size_t streams_each = of == streams::both ? 2 : 1;
   redis::commands asked;
-  asked.begin(7 + (how == blocks::yes ? 2 : 0) + 4 * queues.size());
+  asked.begin(7 + (how == blocks::yes ? 2 : 0) + 2 * streams_each * queues.size());
   asked.arg("XREADGROUP");
   asked.arg("GROUP");
   asked.arg("workers");
@@ -347,10 +372,10 @@ task<bool> member::read_some(redis::link& with, std::span<const std::size_t> que
   }
   asked.arg("STREAMS");
   for (const std::size_t queue : queues) {
-    asked.arg(sources_[queue].in->keys[partition::front]);
-    asked.arg(sources_[queue].in->keys[partition::ready]);
+    if (of != streams::ready) asked.arg(sources_[queue].in->keys[partition::front]);
+    if (of != streams::front) asked.arg(sources_[queue].in->keys[partition::ready]);
   }
-  for (std::size_t i = 0; i < 2 * queues.size(); ++i) asked.arg(">");
+  for (std::size_t i = 0; i < streams_each * queues.size(); ++i) asked.arg(">");
 
   co_await with.send(asked);
   redis::reply answer;
@@ -384,7 +409,7 @@ task<bool> member::read_some(redis::link& with, std::span<const std::size_t> que
     is_reading_ = false;
   }
   looked_up_.set();
-  co_return came != 0;
+  co_return came;
 }
 
 std::size_t member::take_in(std::size_t queue, bool is_front, redis::value entries) {
@@ -500,7 +525,8 @@ task<void> member::adopt() {
     check(reads->answers[i], "XRANGE");
     (void)take_in(found[i].queue, found[i].is_front, reads->answers[i].root());
   }
-  server_->log().warn("jobs that were sent and did not arrive are taken up", {{"worker", name_}, {"jobs", log_number(found.size())}});
+  server_->log().warn("jobs that were sent and did not arrive are taken up",
+                      {{"worker", name_}, {"jobs", log_number(found.size())}});
 }
 
 task<void> member::interrupt() {
@@ -571,13 +597,22 @@ void member::told(std::string_view hint) noexcept {
   const std::string_view whom = hint.substr(space + 1);
   if (what == "look") {
     if (whom == name_) stirred_.set();
+  } else if (what == "front") {
+    const std::scoped_lock lock{mutex_};
+    for (source& from : sources_) from.has_front = from.has_front || from.in->keys[partition::front] == whom;
   } else if (what == "pause" || what == "resume") {
     // Whether it is so, the beat asks.
     if (std::ranges::any_of(options_.queues, [&](const queue_share& share) { return share.name == whom; })) stirred_.set();
   }
 }
 
-void member::missed() noexcept { stirred_.set(); }
+void member::missed() noexcept {
+  {
+    const std::scoped_lock lock{mutex_};
+    for (source& from : sources_) from.has_front = true;
+  }
+  stirred_.set();
+}
 
 // The heartbeat
 
@@ -602,7 +637,8 @@ task<void> member::beat_once() {
     number = ++beats_;
   }
   const server::borrowed with{*server_};
-  with->asked.add("HSET", server_->key("beats"), name_, fmt::format("{} {}", number, server_->now_ms()));
+  with->asked.add("EVALSHA", scripts::beat.sha1, 3, server_->key("beats"), server_->key("workers"), server_->key("none"), name_,
+                  fmt::format("{} {}", number, server_->now_ms()), about_);
   for (const source& from : sources_) {
     server_->begin(with->asked, scripts::held, *from.in, 2);
     with->asked.arg(name_);
@@ -614,7 +650,6 @@ task<void> member::beat_once() {
 
   bool looks_up = false;
   bool is_resumed = false;
-  std::vector<lease_token> stale;
   {
     const std::scoped_lock lock{mutex_};
     boost::unordered_flat_set<lease_token, token_hash> there;
@@ -654,25 +689,12 @@ task<void> member::beat_once() {
     must_adopt_ = must_adopt_ || std::ranges::any_of(unknown, [&](lease_token lease) { return unknown_.contains(lease); });
     unknown_ = std::move(unknown);
     looks_up = looks_up || must_adopt_;
-    if (wanted_ == 0) {
-      // Surplus that nobody has come for since the last beat.
-      for (const delivery& job : staged_.jobs) {
-        const auto it = held_.find(job.lease);
-        if (it != held_.end() && it->second.beat + 1 < number) stale.push_back(job.lease);
-      }
-      if (!stale.empty()) {
-        stale.clear();
-        for (const delivery& job : staged_.jobs) stale.push_back(job.lease);
-        staged_.clear();
-      }
-    }
     if (!lost_.empty()) news_.set();
   }
   if (looks_up || is_resumed) {
     (void)server_->runtime().spawn(interrupt_later(shared_from_this()), "redis fetch interrupt");
     demand_.set();
   }
-  co_await hand_back(std::move(stale));
 }
 
 task<consumer_news> member::news() {
@@ -752,7 +774,8 @@ task<void> member::settle(std::span<const settlement> what, std::span<settled> o
       const bool counts = s.how == verdict::retry || s.how == verdict::bury;
       if (counts) {
         ends[i].failures = of.failures + 1;
-        add_failure(of.errors ? std::string_view{*of.errors} : std::string_view{}, now, name_, rules::cut_error(s.text), ends[i].errors);
+        add_failure(of.errors ? std::string_view{*of.errors} : std::string_view{}, now, name_, rules::cut_error(s.text),
+                    ends[i].errors);
       }
       const bool is_over = s.how == verdict::retry && of.failures + 1 > of.max_retries;
       const std::size_t size = s.text.size() + ends[i].errors.size();

@@ -88,6 +88,8 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
     bool is_paused = false;
     /// Of late, for the bound on a fetch.
     double bytes_a_job = 0;
+    /// Its front may hold something. It is read first then, by itself: a count is a stream's own, and both at once would be twice as many.
+    bool has_front = true;
   };
   enum class blocks : std::uint8_t { no, yes };
   class settling;
@@ -99,9 +101,13 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
   // The reading task.
   static task<void> read_jobs(std::shared_ptr<member> self);
   task<void> serve(redis::link& with);
-  /// One way round the queues. True if something came.
-  task<bool> look_round(redis::link& with, std::size_t max);
-  task<bool> read_some(redis::link& with, std::span<const std::size_t> queues, std::size_t count, blocks how);
+  /// One way round the queues, for at most so many.
+  task<void> look_round(redis::link& with, std::size_t max);
+  /// At most so many of one queue, without waiting. How many came.
+  task<std::size_t> read_queue(redis::link& with, std::size_t queue, std::size_t most);
+  /// What is read of each queue: one of its streams, or both.
+  enum class streams : std::uint8_t { front, ready, both };
+  task<std::size_t> read_some(redis::link& with, std::span<const std::size_t> queues, streams of, std::size_t count, blocks how);
   task<void> adopt();
   std::size_t take_in(std::size_t queue, bool is_front, redis::value entries);
   void hand_out();
@@ -124,6 +130,8 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
   consumer_options options_;
   std::string name_;
   std::int64_t started_ms_ = 0;
+  /// How it presents itself.
+  std::string about_;
 
   mutable std::mutex mutex_;
   std::vector<source> sources_;

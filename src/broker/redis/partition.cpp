@@ -6,9 +6,9 @@ namespace ergon::redis_store {
 
 namespace {
 
-constexpr std::array<std::string_view, partition::key_count> names{
-    "ready", "front", "due",       "again",     "body", "loc",     "ids",   "tomb", "done",
-    "dead",  "cancelled", "discarded", "uniq", "uniqx",   "stats", "meta", "notes"};
+constexpr std::array<std::string_view, partition::key_count> names{"ready", "front", "due",   "again", "body",      "loc",
+                                                                   "ids",   "tomb",  "done",  "dead",  "cancelled", "discarded",
+                                                                   "uniq",  "uniqx", "stats", "meta",  "notes"};
 
 }  // namespace
 

@@ -125,7 +125,8 @@ task<void> redis_broker::put_plain(std::span<const new_job> jobs, std::span<enqu
     redis::value const answer = id;
     redis::raise(answer, "XADD");
     const auto which = parse_serial(answer.text());
-    if (!which) throw error{errc::bad_reply, fmt::format("XADD was answered {}, and should have been an entry's id", answer.describe())};
+    if (!which)
+      throw error{errc::bad_reply, fmt::format("XADD was answered {}, and should have been an entry's id", answer.describe())};
     out[i].id = public_id_of(server_->known(jobs[i].queue)->number, *which, {});
     out[i].created = true;
   };
@@ -184,7 +185,8 @@ task<void> redis_broker::put_rich(std::span<const new_job> jobs, std::span<enque
 task<job_end> redis_broker::wait(std::string id) {
   const auto look = [this](std::string name) -> task<inspector::sight> {
     auto seen = co_await inspector_.look(name, "default");
-    if (!seen) throw error{errc::not_found, fmt::format("there is no job {}, or it ended and what it kept has expired", quoted(name))};
+    if (!seen)
+      throw error{errc::not_found, fmt::format("there is no job {}, or it ended and what it kept has expired", quoted(name))};
     if (seen->job.keep_result.count() == 0) {
       throw error{errc::no_result,
                   fmt::format("the job {} keeps no result; enqueue it with keep_result to wait for it", quoted(name))};
@@ -237,12 +239,8 @@ task<std::vector<worker_info>> redis_broker::workers() { return inspector_.worke
 task<job_state> redis_broker::cancel(std::string id, std::string queue) {
   return inspector_.cancel(std::move(id), std::move(queue));
 }
-task<std::string> redis_broker::run(std::string id, std::string queue) {
-  return inspector_.run(std::move(id), std::move(queue));
-}
-task<void> redis_broker::remove(std::string id, std::string queue) {
-  return inspector_.remove(std::move(id), std::move(queue));
-}
+task<std::string> redis_broker::run(std::string id, std::string queue) { return inspector_.run(std::move(id), std::move(queue)); }
+task<void> redis_broker::remove(std::string id, std::string queue) { return inspector_.remove(std::move(id), std::move(queue)); }
 
 task<void> redis_broker::pause(std::string queue) { return set_paused(std::move(queue), true); }
 task<void> redis_broker::resume(std::string queue) { return set_paused(std::move(queue), false); }
@@ -284,8 +282,8 @@ std::shared_ptr<broker> open_redis(const url& where, broker_options options) {
   how.lease = std::chrono::ceil<std::chrono::milliseconds>(read.take_duration("lease", how.lease, 1s, 1h));
   read.done();
   if (how.name_space.empty() || how.name_space.find_first_of("{}: \n") != std::string::npos) {
-    throw error{errc::bad_url, fmt::format("the namespace of {} is {}; it must not be empty, nor hold spaces, colons or braces", where.shown,
-                                           quoted(how.name_space))};
+    throw error{errc::bad_url, fmt::format("the namespace of {} is {}; it must not be empty, nor hold spaces, colons or braces",
+                                           where.shown, quoted(how.name_space))};
   }
   ergon::runtime& on = options.runtime != nullptr ? *options.runtime : ergon::runtime::default_runtime();
   ergon::clock& by = options.clock != nullptr ? *options.clock : on.clock();

@@ -16,6 +16,7 @@ struct script {
 
 namespace scripts {
 
+extern const script beat;
 extern const script cancel;
 extern const script counts;
 extern const script enqueue;
@@ -25,6 +26,7 @@ extern const script list;
 extern const script look;
 extern const script mark;
 extern const script note;
+extern const script open_queue;
 extern const script promote;
 extern const script register_queue;
 extern const script remove;

@@ -114,8 +114,7 @@ std::string server::clock_argument() const { return clock_->is_manual() ? std::t
 task<void> server::greet() {
   const auto info = co_await control_.connected();
   if (!info.version.empty() && !info.is_at_least(6, 2)) {
-    throw error{errc::not_supported,
-                fmt::format("{} is version {}; a store needs 6.2 or later", where().shown(), info.version)};
+    throw error{errc::not_supported, fmt::format("{} is version {}; a store needs 6.2 or later", where().shown(), info.version)};
   }
   const borrowed with{*this};
   with->asked.add("TIME");
@@ -251,31 +250,26 @@ const partition* server::remember(std::string_view queue, std::uint32_t number) 
 
 task<void> server::make_groups(redis::client& on, std::vector<const partition*> of) {
   exchange with;
-  const std::string registry = key("queues");
   for (const partition* it : of) {
-    with.asked.add("EVALSHA", scripts::register_queue.sha1, 1, registry, it->queue, it->number);
-    for (const auto stream : {partition::ready, partition::front}) {
-      with.asked.add("XGROUP", "CREATE", it->keys[stream], "workers", "0", "MKSTREAM");
-    }
+    with.asked.add("EVALSHA", scripts::register_queue.sha1, 2, key("queues"), key("none"), it->queue, it->number);
+    begin(with.asked, scripts::open_queue, *it, 0);
   }
   if (with.asked.empty()) co_return;
   co_await exchange_once(on, with, may_repeat::yes);
-  for (const redis::reply& answer : with.answers) {
-    if (redis::error_word(answer.root()) != "BUSYGROUP") check(answer, "XGROUP CREATE");
-  }
+  for (const redis::reply& answer : with.answers) check(answer, "make a queue");
 }
 
 task<const partition*> server::queue(std::string name) {
   if (const partition* it = known(name)) co_return it;
   const borrowed with{*this};
   const std::string registry = key("queues");
-  with->asked.add("EVALSHA", scripts::register_queue.sha1, 1, registry, name, "");
+  with->asked.add("EVALSHA", scripts::register_queue.sha1, 2, registry, key("none"), name, "");
   co_await perform(control_, *with, may_repeat::yes);
   check(with->answers[0], "the list of queues");
   const std::int64_t number = with->answers[0].root().integer();
   if (number < 1 || number > 65'535) {
-    throw error{errc::not_a_store, fmt::format("the key {} says that the queue {} is number {}; 1 to 65535 can be", registry,
-                                               quoted(name), number)};
+    throw error{errc::not_a_store,
+                fmt::format("the key {} says that the queue {} is number {}; 1 to 65535 can be", registry, quoted(name), number)};
   }
   const partition made{how_.name_space, name, static_cast<std::uint32_t>(number)};
   co_await make_groups(control_, {&made});

@@ -1,7 +1,9 @@
--- The number of a queue, given at its first use. KEYS: the list of queues. ARGV: name, the number that the caller knows it by ('' none): after a
+-- The number of a queue, given at its first use. KEYS: the list of queues, a key that there never is. ARGV: name, the number that the caller knows it by ('' none): after a
 -- flush a queue gets its old one again, if no other has taken it.
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 if known then return tonumber(known) end
+-- As in lib/when_full.lua.
+redis.call('XACK', KEYS[2], 'workers', '0-0')
 local taken, highest = {}, 0
 local all = redis.call('HVALS', KEYS[1])
 for _, number in ipairs(all) do

@@ -4,7 +4,7 @@
 -- A failed one without a delay goes to the end of the queue, one that is handed back to the front: it has waited already. The new entry makes
 -- the old id void, for the old owner too.
 -- Returns for each 1, or 0: not the caller's any more.
-local out, failed = {}, 0
+local out, failed, fronted = {}, 0, false
 for at = 3, #ARGV, 5 do
   local place, delay, counts = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
   local job = read(place)
@@ -18,10 +18,16 @@ for at = 3, #ARGV, 5 do
       set(job, 'y', nil)
       failed = failed + 1
     end
-    if delay > 0 then park('a', job, serial, now() + delay) else enter(counts and 'r' or 'f', job, serial) end
+    if delay > 0 then
+      park('a', job, serial, now() + delay)
+    else
+      enter(counts and 'r' or 'f', job, serial)
+      fronted = fronted or not counts
+    end
     remove(place)
   end
   out[#out + 1] = job and 1 or 0
 end
 count('failed', failed)
+if fronted then redis.call('PUBLISH', HINTS, 'front ' .. FRONT) end
 return out

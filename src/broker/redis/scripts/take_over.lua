@@ -51,6 +51,7 @@ end
 if is_lost then count('reclaimed', moved + buried) end
 count('ghosts', ghosts)
 if moved + buried > 0 then redis.call('PUBLISH', HINTS, 'look ' .. who) end
+if moved > 0 then redis.call('PUBLISH', HINTS, 'front ' .. FRONT) end
 local gone = 1
 for _, key in ipairs({READY, FRONT}) do
   if redis.call('XPENDING', key, GROUP, '-', '+', 1, who)[1] then
