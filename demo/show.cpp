@@ -136,13 +136,42 @@ class show {
   }
 
   void put_in(std::size_t from, std::size_t to) {
-    for (; from < to; from = std::min(from + at_once, to)) {
-      const auto some = std::span(files()).subspan(from, std::min(at_once, to - from)) |
+    while (from < to) {
+      const std::size_t end = std::min(from + at_once, to);
+      const auto some = std::span(files()).subspan(from, end - from) |
                         std::views::transform([](const input_file& file) { return digest{escape(file.path)}; });
-      const auto answers = wait(jobs_.enqueue_all(some, {.queue = queue_, .keep_result = 1h}));
-      for (const ergon::enqueued& answer : answers) index_.emplace(answer.id, index_.size());
+      try {
+        for (const ergon::enqueued& answer : wait(jobs_.enqueue_all(some, {.queue = queue_, .keep_result = 1h}))) {
+          index_.emplace(answer.id, from++);
+        }
+      } catch (const ergon::error& e) {
+        // The store was lost before it answered, and what was asked may have been done.
+        if (e.reason() != ergon::errc::unknown_outcome) throw;
+        if (find_what_was_put_in(from, end)) from = end;
+      }
       tick(0ms);
     }
+  }
+
+  /// Whether these files are in the store: they went in together or not at all. Nothing is forgotten while results are kept, so a look at all
+  /// jobs tells.
+  bool find_what_was_put_in(std::size_t from, std::size_t end) {
+    std::unordered_map<std::string, std::size_t> missing;
+    for (std::size_t i = from; i < end; ++i) missing.emplace(files()[i].path, i);
+    bool is_in = false;
+    std::string cursor;
+    do {
+      const ergon::job_page page = wait(jobs_.list({.queue = queue_}, cursor, 1000));
+      for (const ergon::job_info& job : page.jobs) {
+        if (index_.contains(job.id)) continue;
+        const auto at = missing.find(unescape(ergon::from_json<digest>(job.payload).path));
+        if (at == missing.end()) continue;
+        index_.emplace(job.id, at->second);
+        is_in = true;
+      }
+      cursor = page.next;
+    } while (!cursor.empty());
+    return is_in;
   }
 
   /// Kills a worker that holds leases, if one is met before all that was put in is done. To be sure that it does, it is stopped

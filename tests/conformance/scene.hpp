@@ -130,7 +130,10 @@ class Scene : public ::testing::TestWithParam<store_kind> {
   void open_with_little_room() {
     if (!is("redis")) return open(is("memory") ? "max_bytes=200000" : "max_bytes=4MiB");
     open();
-    redis_of_tests().command({"CONFIG", "SET", "maxmemory", "8mb"});
+    // Other tests have left something behind.
+    const std::string memory = redis_of_tests().command({"INFO", "memory"}).text;
+    const auto used = std::stoull(memory.substr(memory.find("used_memory:") + std::string_view{"used_memory:"}.size()));
+    redis_of_tests().command({"CONFIG", "SET", "maxmemory", std::to_string(used + (4U << 20U))});
     room_.emplace();
   }
   [[nodiscard]] bool is(std::string_view name) const { return GetParam().name == name; }
