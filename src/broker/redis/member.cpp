@@ -681,7 +681,7 @@ task<void> member::beat_once() {
       const entry_place place = entry_place::of(lease);
       const auto& end = ends[2 * place.queue + (place.is_front ? 1 : 0)];
       const bool is_asked_for = !end || std::pair{place.ms, place.number} <= std::pair{end->ms, end->number};
-      const bool is_lost = job.beat < number && !job.is_settling && is_asked_for && !there.contains(lease);
+      const bool is_lost = job.beat < number && !job.is_settling && !job.is_in_doubt && is_asked_for && !there.contains(lease);
       if (is_lost) lost_.push_back(lease);
       return is_lost;
     });
@@ -845,24 +845,33 @@ task<void> member::settle(std::span<const settlement> what, std::span<settled> o
     }
   }
 
-  const auto release = [&](const settling::command& of) {
+  const auto release = [&](const settling::command& of, bool in_doubt) {
     const std::scoped_lock lock{mutex_};
     for (const auto i : of.whose) {
-      if (const auto it = held_.find(what[i].lease); it != held_.end()) it->second.is_settling = false;
+      const auto it = held_.find(what[i].lease);
+      if (it == held_.end()) continue;
+      it->second.is_settling = false;
+      it->second.is_in_doubt = it->second.is_in_doubt || in_doubt;
     }
   };
   try {
     co_await server_->perform(server_->work(), *with, may_repeat::yes);
   } catch (...) {
-    for (const settling::command& it : work.commands) release(it);
+    for (const settling::command& it : work.commands) release(it, true);
     throw;
   }
+  const auto is_gone = [&](std::uint32_t i) {
+    if (with->was_repeated) return;
+    const std::scoped_lock lock{mutex_};
+    const auto it = held_.find(what[i].lease);
+    if (it == held_.end() || !it->second.is_in_doubt) out[i] = settled::lost;
+  };
   std::exception_ptr wrong;
   for (std::size_t k = 0; k < work.commands.size(); ++k) {
     const settling::command& it = work.commands[k];
     const auto answer = with->answers[k].root();
     if (answer.is_error()) {
-      release(it);
+      release(it, false);
       try {
         redis::raise(answer, fmt::format("the script {}", it.what->name));
       } catch (...) {
@@ -871,11 +880,11 @@ task<void> member::settle(std::span<const settlement> what, std::span<settled> o
       continue;
     }
     if (it.what == &scripts::settle) {
-      for (const auto& position : answer) out[it.whose.at(static_cast<std::size_t>(position.integer() - 1))] = settled::lost;
+      for (const auto& position : answer) is_gone(it.whose.at(static_cast<std::size_t>(position.integer() - 1)));
     } else {
       std::size_t at = 0;
       for (const auto& is_done : answer) {
-        if (is_done.integer() == 0) out[it.whose.at(at)] = settled::lost;
+        if (is_done.integer() == 0) is_gone(it.whose.at(at));
         ++at;
       }
     }

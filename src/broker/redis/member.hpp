@@ -78,6 +78,8 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
     /// Its end is a matter of `settle`.
     bool is_plain = true;
     bool is_settling = false;
+    /// A settlement was sent and nobody knows whether it was stored: if it is gone, it was.
+    bool is_in_doubt = false;
     std::chrono::milliseconds retention{0};
     std::chrono::milliseconds keep_result{0};
     std::unique_ptr<std::string> errors = nullptr;

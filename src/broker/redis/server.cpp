@@ -150,6 +150,7 @@ std::unique_ptr<exchange> server::take() {
 
 void server::give_back(std::unique_ptr<exchange> used) noexcept {
   used->asked.clear();
+  used->was_repeated = false;
   if (used->answers.size() > kept_answers) used->answers.resize(kept_answers);
   for (redis::reply& answer : used->answers) answer.clear();
   constexpr std::size_t kept_bytes = std::size_t{1} << 20U;
@@ -182,6 +183,7 @@ task<void> server::exchange_once(redis::client& on, exchange& with, may_repeat a
       if (again == may_repeat::no || !asks_to_come_back(answers) || clock_->steady() >= until) co_return;
     } catch (const error& e) {
       if (again == may_repeat::no || e.reason() != errc::unknown_outcome || clock_->steady() >= until) throw;
+      with.was_repeated = true;
     }
     co_await pause_between(failures);
   }

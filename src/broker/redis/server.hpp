@@ -47,6 +47,8 @@ struct exchange {
   std::vector<redis::reply> answers;
   std::string scratch;
   std::string more_scratch;
+  /// It was sent more than once: what an answer says was not there may have been taken by this very exchange.
+  bool was_repeated = false;
 
   /// Room for the answers of all commands.
   std::span<redis::reply> room();
