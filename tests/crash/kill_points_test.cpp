@@ -6,13 +6,16 @@
 #include <csignal>
 #include <cstdlib>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +24,7 @@
 #include <ergon/broker/tracing.hpp>
 
 #include "crash/life.hpp"
+#include "servers/redis_server.hpp"
 
 namespace {
 
@@ -45,7 +49,8 @@ class folder {
   std::filesystem::path path_;
 };
 
-std::string url_of(const folder& in) { return "sqlite:" + (in / "jobs.db").string(); }
+/// Where the store of a life is that has a folder for its notes.
+using store_of = std::function<std::string(const folder& in)>;
 
 /// Appends a line and does not return before the kernel has it: a killed process loses nothing of that.
 void append(const std::filesystem::path& file, const std::string& line) {
@@ -67,10 +72,10 @@ std::set<std::string> lines_of(const std::filesystem::path& file) {
 }
 
 /// Runs this program again as the process that dies, with what to do in its environment. Returns how it ended.
-int run_victim(const folder& in, const std::string& call, const std::string& point, int nth) {
+int run_victim(const std::string& url, const folder& in, const std::string& call, const std::string& point, int nth) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::setenv("ERGON_CRASH_URL", url_of(in).c_str(), 1);
+    ::setenv("ERGON_CRASH_URL", url.c_str(), 1);
     ::setenv("ERGON_CRASH_FOLDER", (in / "").c_str(), 1);
     ::setenv("ERGON_CRASH_CALL", call.c_str(), 1);
     ::setenv("ERGON_CRASH_POINT", point.c_str(), 1);
@@ -84,28 +89,36 @@ int run_victim(const folder& in, const std::string& call, const std::string& poi
 }
 
 /// What every run starts from: a store in which a suspect waits.
-void prepare(const folder& in) {
+void prepare(const std::string& url, const folder& in) {
   runtime rt{{.threads = 1}};
-  crash::plant_suspect(open_broker(url_of(in), {.runtime = &rt}),
+  crash::plant_suspect(open_broker(url, {.runtime = &rt}),
                        [&](const std::string& id) { append(in / "acknowledged", id); });
 }
 
-void recover_and_check(const folder& in) {
+void recover_and_check(const std::string& url, const folder& in) {
   runtime rt{{.threads = 2}};
-  const auto store = open_broker(url_of(in), {.runtime = &rt});
+  const auto store = open_broker(url, {.runtime = &rt});
   crash::clean_up(store);
   crash::expect_all_ended(store, lines_of(in / "acknowledged"));
 }
 
-TEST(KillPointTest, AJobSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
+struct kill_point {
+  std::string call;
+  std::string point;
+  int nth = 1;
+};
+
+/// A process dies before and after every broker call of a job's life, and each time another cleans up. So many lives at once.
+void kill_everywhere(const store_of& url_of, std::size_t at_once) {
   std::set<std::string> calls;
   {
     const folder in;
-    prepare(in);
-    const int status = run_victim(in, "", "", 0);
+    const std::string url = url_of(in);
+    prepare(url, in);
+    const int status = run_victim(url, in, "", "", 0);
     ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the life that nobody ended did not end well: " << status;
     calls = lines_of(in / "calls");
-    recover_and_check(in);
+    recover_and_check(url, in);
   }
   // A life that skipped one of these would prove little.
   for (const char* call : {"broker.enqueue", "broker.join",     "broker.wait",    "broker.find",       "broker.list",
@@ -114,6 +127,7 @@ TEST(KillPointTest, AJobSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
                            "consumer.mark",  "consumer.report", "consumer.leave", "consumer.maintain", "consumer.news"}) {
     EXPECT_TRUE(calls.contains(call)) << call << " does not occur in a job's life";
   }
+  std::vector<kill_point> points;
   for (const auto& call : calls) {
     for (const std::string point : {"before", "after"}) {
       // Waits that only a cancel ends have no "after".
@@ -121,16 +135,36 @@ TEST(KillPointTest, AJobSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
         continue;
       }
       const bool often = call == "consumer.settle" || call == "consumer.fetch" || call == "broker.enqueue";
-      for (const int nth : often ? std::vector{1, 2, 4} : std::vector{1}) {
-        SCOPED_TRACE(call + ", killed " + point + " call " + std::to_string(nth));
-        const folder in;
-        prepare(in);
-        const int status = run_victim(in, call, point, nth);
-        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "nobody died there: " << status;
-        recover_and_check(in);
-      }
+      for (const int nth : often ? std::vector{1, 2, 4} : std::vector{1}) points.push_back({call, point, nth});
     }
   }
+  std::atomic<std::size_t> next{0};
+  const auto lives = [&] {
+    for (std::size_t i = next++; i < points.size(); i = next++) {
+      const auto& [call, point, nth] = points[i];
+      SCOPED_TRACE(call + ", killed " + point + " call " + std::to_string(nth));
+      const folder in;
+      const std::string url = url_of(in);
+      prepare(url, in);
+      const int status = run_victim(url, in, call, point, nth);
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "nobody died there: " << status;
+      recover_and_check(url, in);
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < at_once; ++i) threads.emplace_back(lives);
+  lives();
+}
+
+TEST(KillPointTest, AJobSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
+  kill_everywhere([](const folder& in) { return "sqlite:" + (in / "jobs.db").string(); }, 1);
+}
+
+// Here most of the time is that of leases that run out.
+TEST(KillPointTest, AJobOnRedisSurvivesSigkillBeforeAndAfterEveryBrokerCallOfItsLife) {
+  test::redis_server server;
+  kill_everywhere(
+      [&](const folder& in) { return server.url() + "?lease=1s&namespace=" + (in / "").parent_path().filename().string(); }, 12);
 }
 
 /// On `memory:` a worker cannot be killed: from its last call on every call of it fails, and it is abandoned.

@@ -20,7 +20,7 @@ using acknowledged = std::function<void(const std::string& id)>;
 /// waited for), works them off, looks at them in every way, and leaves. Blocks until all is done, `store` throws, or `dead` is requested.
 void live(const std::shared_ptr<broker>& store, const acknowledged& tell, std::stop_token dead = {});
 
-/// Works everything off that `live` left behind. Returns once no job is ready, due, or leased.
+/// Works everything off that `live` left behind. Returns once no job is ready, due, or leased, and nobody else is a worker.
 void clean_up(const std::shared_ptr<broker>& store);
 
 /// A job that has lost two workers, so that the next must mark it.
