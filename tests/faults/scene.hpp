@@ -62,6 +62,27 @@ class ledger {
   std::map<std::string, int> times_;
 };
 
+/// Waits for the end of a task that was cancelled.
+inline void end(runtime& rt, join_handle<void>& task) {
+  task.cancel();
+  try {
+    rt.block_on([](join_handle<void> handle) -> ergon::task<void> { co_await handle; }(std::move(task)));
+  } catch (const error& how) {
+    EXPECT_EQ(how.reason(), errc::cancelled) << how.what();
+  }
+}
+
+/// Keeps a store in order for as long as it lives.
+class kept_in_order {
+ public:
+  kept_in_order(runtime& rt, consumer& by) : runtime_(rt), upkeep_(rt.spawn(by.maintain(), "maintain")) {}
+  ~kept_in_order() { end(runtime_, upkeep_); }
+
+ private:
+  runtime& runtime_;
+  join_handle<void> upkeep_;
+};
+
 /// A worker that completes what it gets, and goes on through every error. It keeps the store in order, too.
 class steady_worker {
  public:
@@ -72,14 +93,7 @@ class steady_worker {
     news_ = rt.spawn(hear(*consumer_, lost_), "news");
   }
   ~steady_worker() {
-    for (auto* handle : {&work_, &upkeep_, &news_}) {
-      handle->cancel();
-      try {
-        runtime_.block_on(joined(std::move(*handle)));
-      } catch (const error& end) {
-        EXPECT_EQ(end.reason(), errc::cancelled) << end.what();
-      }
-    }
+    for (auto* handle : {&work_, &upkeep_, &news_}) end(runtime_, *handle);
     try {
       runtime_.block_on(consumer_->leave());
     } catch (const error& e) {
@@ -92,7 +106,6 @@ class steady_worker {
   [[nodiscard]] int lost() const noexcept { return lost_.load(); }
 
  private:
-  static task<void> joined(join_handle<void> handle) { co_await handle; }
   static task<void> work(consumer& seat, ledger& into) {
     delivery_batch batch;
     for (;;) {

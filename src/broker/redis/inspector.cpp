@@ -66,10 +66,13 @@ job_state state_at(std::string_view place, const found_job& job) noexcept {
 /// `place` is that of a job, or the letter of its section.
 job_info info_of(const partition& in, std::string_view place, const found_job& job) {
   record r = record_of(job.fields);
-  const std::string_view name = job.fields.serial.empty() ? job.name : job.fields.serial;
-  const serial which = parse_serial(name).value_or(serial{});
+  const auto own = parse_serial(job.fields.serial);
+  const serial which = own ? *own : parse_serial(job.name).value_or(serial{});
   if (r.fit == record_fit::garbage) {
     record shown = record_of_garbage(job.fields.record, which.born());
+    shown.raw_errors = r.raw_errors;
+    shown.failures = r.failures;
+    shown.losses = r.losses;
     shown.ending = r.ending;
     r = shown;
   }

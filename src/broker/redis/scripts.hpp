@@ -33,6 +33,7 @@ extern const script remove;
 extern const script retry;
 extern const script run;
 extern const script settle;
+extern const script sweep;
 extern const script take_over;
 extern const script trim;
 

@@ -16,6 +16,9 @@ constexpr int promote_step = 500;
 constexpr int take_over_step = 100;
 constexpr int trim_step = 200;
 constexpr int hours_kept = 2160;
+constexpr int sweep_step = 100;
+/// Steps of a sweep that follow each other; the next ones come a minute later.
+constexpr int sweep_steps = 20;
 constexpr std::chrono::seconds trim_every{60};
 constexpr std::chrono::seconds at_least_between_trims{1};
 
@@ -43,6 +46,9 @@ task<void> upkeep::run() {
   std::optional<steady_time> last_look;
   std::optional<steady_time> next_trim;
   std::optional<steady_time> next_orphans;
+  // The server's time goes on while this machine sleeps; a test that plays it moves no timer by that.
+  std::shared_ptr<void> moves;
+  if (server_->clock().is_manual()) moves = server_->clock().listen([this] { stirred_.set(); });
   for (;;) {
     stirred_.reset();
     const steady_time began = clock.steady();
@@ -69,6 +75,7 @@ task<void> upkeep::run() {
           co_await yield();
           continue;
         }
+        for (int i = 0; i < sweep_steps && co_await sweep(); ++i) co_await yield();
         next_trim = began + trim_every;
         if (end) next_trim = began + std::clamp<std::chrono::nanoseconds>(*end, at_least_between_trims, trim_every);
       }
@@ -197,6 +204,33 @@ task<bool> upkeep::trim(std::optional<std::chrono::milliseconds>& next) {
     const auto answer = with->answers[i].root();
     more = more || answer[1].integer() == 1;
     take_earlier(next, answer[2]);
+  }
+  co_return more;
+}
+
+task<bool> upkeep::sweep() {
+  if (queues_.empty()) co_return false;
+  const server::borrowed with{*server_};
+  for (const partition* in : queues_) {
+    const auto [at, is_new] = swept_.try_emplace(in);
+    if (is_new) at->second.fill("0");
+    server_->begin(with->asked, scripts::sweep, *in, 1 + at->second.size());
+    with->asked.arg(sweep_step);
+    for (const std::string& cursor : at->second) with->asked.arg(cursor);
+  }
+  co_await server_->perform(server_->control(), *with, may_repeat::yes);
+  bool more = false;
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    check(with->answers[i], "look for damage");
+    const auto answer = with->answers[i].root();
+    auto& cursors = swept_[queues_[i]];
+    for (std::size_t k = 0; k < cursors.size(); ++k) {
+      cursors[k] = answer[k + 1].text();
+      more = more || cursors[k] != "0";
+    }
+    if (const auto fixed = answer[0].integer(); fixed > 0) {
+      server_->log().warn("damage in the store was put right", {{"queue", queues_[i]->queue}, {"places", log_number(fixed)}});
+    }
   }
   co_return more;
 }

@@ -5,6 +5,7 @@
 // set makes nobody look dead.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -46,11 +47,15 @@ class upkeep final : private hint_listener {
   /// Until the next job is due; true: more were due than one step takes.
   task<bool> promote(std::optional<std::chrono::milliseconds>& next);
   task<bool> trim(std::optional<std::chrono::milliseconds>& next);
+  /// A step of looking for damage in every queue. True: it has not come round yet.
+  task<bool> sweep();
 
   std::shared_ptr<server> server_;
   std::shared_ptr<hints> hints_;
   std::vector<const partition*> queues_;
   std::map<std::string, watched, std::less<>> workers_;
+  /// Where the sweep of each queue goes on.
+  std::map<const partition*, std::array<std::string, 6>> swept_;
   event stirred_;
 };
 

@@ -14,7 +14,11 @@ local function owner(place)
   return pending and pending[2]
 end
 
-local function serial_of(job, place) return get(job, 'i') or place:sub(2) end
+-- A serial that somebody made up is none.
+local function serial_of(job, place)
+  local own = get(job, 'i')
+  return own and own:match('^%d+[-+]%d+$') or place:sub(2)
+end
 
 local function remove(place)
   local id = place:sub(2)
