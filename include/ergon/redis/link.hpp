@@ -41,6 +41,9 @@ class ERGON_EXPORT link {
   /// Waits for the next whole reply, a push among them. Throws `errc::connection_lost`, `errc::closed`, `errc::bad_reply`, `errc::timed_out`.
   [[nodiscard]] task<void> receive(reply& into, io_options options = {});
 
+  /// An answer is due within about so long; see `byte_stream::look_out`.
+  void look_out(std::chrono::nanoseconds span) noexcept { stream_.look_out(span); }
+
   /// Ends what is under way. From any thread.
   void close() noexcept { stream_.close(); }
   [[nodiscard]] const server_info& server() const noexcept { return server_; }

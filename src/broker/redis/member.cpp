@@ -355,7 +355,8 @@ task<std::size_t> member::read_some(redis::link& with, std::span<const std::size
     looked_up_.reset();
   }
   const std::size_t streams_each = of == streams::both ? 2 : 1;
-  redis::commands asked;
+  redis::commands& asked = read_command_;
+  asked.clear();
   asked.begin(7 + (how == blocks::yes ? 2 : 0) + 2 * streams_each * queues.size());
   asked.arg("XREADGROUP");
   asked.arg("GROUP");
@@ -377,9 +378,14 @@ task<std::size_t> member::read_some(redis::link& with, std::span<const std::size
   }
   for (std::size_t i = 0; i < streams_each * queues.size(); ++i) asked.arg(">");
 
+  redis::reply& answer = read_answer_;
+  answer.clear();
   co_await with.send(asked);
-  redis::reply answer;
+  // While jobs come quickly, a thread that went to sleep would have to be woken for each of them.
+  const steady_time sent = clock::system().steady();
+  if (const auto span = server_->where().look_out; read_time_ < span) with.look_out(span);
   co_await with.receive(answer, patience);
+  read_time_ += (clock::system().steady() - sent - read_time_) / 8;
   std::size_t came = 0;
   const auto root = answer.root();
   if (redis::error_word(root) == "NOGROUP") {

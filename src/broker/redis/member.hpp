@@ -162,6 +162,10 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
 
   // The reading task's own.
   shares turns_;
+  redis::commands read_command_;
+  redis::reply read_answer_;
+  /// How long reads took of late until something came.
+  std::chrono::nanoseconds read_time_{0};
 
   event demand_;
   event ready_;
