@@ -208,6 +208,90 @@ TEST_F(RedisFaultTest, RefusesWhatItCannotUse) {
   EXPECT_EQ(open_failure("redis://127.0.0.1:" + std::to_string(nobody.number()), &text), errc::unavailable) << text;
 }
 
+// As docs/redis.md has it.
+TEST_F(RedisFaultTest, AUserOfLeastPrivilegeIsEnough) {
+  redis_server server;
+  ASSERT_FALSE(server
+                   .command({"ACL",
+                             "SETUSER",
+                             "jobs",
+                             "on",
+                             ">secret",
+                             "resetkeys",
+                             "~ergon:*",
+                             "~{ergon:*",
+                             "resetchannels",
+                             "&ergon:*",
+                             "&{ergon:*",
+                             "-@all",
+                             "+@hash",
+                             "+@sortedset",
+                             "+@stream",
+                             "+@transaction",
+                             "+eval",
+                             "+evalsha",
+                             "+script|load",
+                             "+publish",
+                             "+subscribe",
+                             "+unsubscribe",
+                             "+hello",
+                             "+auth",
+                             "+select",
+                             "+ping",
+                             "+client|setname",
+                             "+client|id",
+                             "+client|unblock",
+                             "+time",
+                             "+info"})
+                   .is_error());
+  ledger done;
+  auto store = open("redis://jobs:secret@127.0.0.1:" + std::to_string(server.port()));
+  {
+    steady_worker worker{rt, store, done};
+    put(rt, *store, "plain");
+    const new_job rich{.kind = "k",
+                       .payload = "rich",
+                       .id = "own",
+                       .delay = 20ms,
+                       .unique_key = "u",
+                       .unique_for = 1h,
+                       .retention = 1h,
+                       .keep_result = 1h};
+    enqueued out;
+    rt.block_on(store->enqueue({&rich, 1}, {&out, 1}));
+    EXPECT_EQ(rt.block_on(store->wait(out.id)).state, job_state::completed);
+    EXPECT_TRUE(eventually([&] { return done.distinct() == 2; }));
+    rt.block_on(store->pause("default"));
+    rt.block_on(store->resume("default"));
+    EXPECT_EQ(rt.block_on(store->list({}, {}, 10)).jobs.size(), 1U);
+    rt.block_on(store->remove(out.id));
+    EXPECT_EQ(rt.block_on(store->workers()).size(), 1U);
+    EXPECT_FALSE(rt.block_on(store->stats("default", 1)).empty());
+  }
+  EXPECT_EQ(server.command({"ACL", "LOG"}).elements.size(), 0U) << "nothing was refused";
+}
+
+TEST_F(RedisFaultTest, ReachesAServerByEveryRoad) {
+  redis_server server{{.tls = true}};
+  const std::string ca = server.certs().ca.certificate.string();
+  for (const std::string& url :
+       {"unix:" + server.socket_path() + "?lease=2s", server.url() + "/3?lease=2s", server.tls_url() + "?tls_ca=" + ca}) {
+    ledger done;
+    auto store = open_broker(url, {.runtime = &rt});
+    steady_worker worker{rt, store, done};
+    put(rt, *store, "p");
+    EXPECT_TRUE(eventually([&] { return done.times("p") == 1; })) << url;
+  }
+  EXPECT_EQ(server.command({"DBSIZE"}).integer() > 0, true);
+  std::string text;
+  try {
+    (void)open_broker(server.tls_url() + "?patience=1s", {.runtime = &rt});
+    ADD_FAILURE() << "a certificate that nobody vouches for was taken";
+  } catch (const error& e) {
+    EXPECT_EQ(e.reason(), errc::not_trusted) << e.what();
+  }
+}
+
 TEST_F(RedisFaultTest, WarnsOfAServerThatThrowsJobsAway) {
   redis_server server{{.extra = {"--maxmemory-policy", "allkeys-lru"}}};
   auto log = std::make_shared<memory_sink>();
