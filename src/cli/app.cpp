@@ -53,7 +53,7 @@ void set_up(CLI::App& app, command& cmd) {
   app.fallthrough();
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
-  app.add_option("--broker", cmd.url, "Where the jobs are, as sqlite:PATH")->type_name("URL");
+  app.add_option("--broker", cmd.url, "Where the jobs are, as sqlite:PATH or redis://HOST")->type_name("URL");
   app.add_flag("--json", cmd.json, "Print one JSON document");
   add_enqueue(app, cmd);
   add_job(app, cmd);

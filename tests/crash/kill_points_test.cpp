@@ -91,8 +91,7 @@ int run_victim(const std::string& url, const folder& in, const std::string& call
 /// What every run starts from: a store in which a suspect waits.
 void prepare(const std::string& url, const folder& in) {
   runtime rt{{.threads = 1}};
-  crash::plant_suspect(open_broker(url, {.runtime = &rt}),
-                       [&](const std::string& id) { append(in / "acknowledged", id); });
+  crash::plant_suspect(open_broker(url, {.runtime = &rt}), [&](const std::string& id) { append(in / "acknowledged", id); });
 }
 
 void recover_and_check(const std::string& url, const folder& in) {

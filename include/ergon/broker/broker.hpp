@@ -113,7 +113,7 @@ class ERGON_EXPORT broker {
   [[nodiscard]] virtual ergon::clock& clock() const noexcept = 0;
   [[nodiscard]] virtual ergon::runtime& runtime() const noexcept = 0;
 
-  /// Stores all of them or none; `out` has the size of `jobs`. Within one call an id or unique key taken by an earlier
+  /// Stores all of them or none (on Redis, of each run of jobs of one queue, unless all are plain); `out` has the size of `jobs`. Within one call an id or unique key taken by an earlier
   /// element counts as taken. Throws `errc::invalid_argument` and `errc::too_large` (naming the element), `errc::store_full`.
   virtual task<void> enqueue(std::span<const new_job> jobs, std::span<enqueued> out) = 0;
 
@@ -158,8 +158,8 @@ struct broker_options {
   ergon::clock* clock = nullptr;
 };
 
-/// Opens `memory:`, `memory:NAME` or `sqlite:PATH` (relative to the working directory), with options as a query:
-/// `sqlite:jobs.db?synchronous=full`. `docs/brokers.md` lists them. Blocks while it opens the store. Throws `errc::bad_url`,
+/// Opens `memory:`, `memory:NAME`, `sqlite:PATH` (relative to the working directory), `redis://HOST`, `rediss://HOST` or `unix:PATH`, with options
+/// as a query: `sqlite:jobs.db?synchronous=full`. `docs/brokers.md` lists them. Blocks while it opens the store. Throws `errc::bad_url`,
 /// `errc::unknown_scheme`, and what the store says (`errc::not_a_store`, `errc::unavailable`, …).
 [[nodiscard]] ERGON_EXPORT std::shared_ptr<broker> open_broker(std::string_view url, broker_options options = {});
 

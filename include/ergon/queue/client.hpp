@@ -70,7 +70,7 @@ struct wait_options {
 
 class ERGON_EXPORT client {
  public:
-  /// Opens a broker: `memory:`, `memory:NAME`, `sqlite:PATH`. Throws as `open_broker` does.
+  /// Opens a broker: `memory:`, `memory:NAME`, `sqlite:PATH`, `redis://HOST`. Throws as `open_broker` does.
   explicit client(std::string_view url, broker_options options = {});
   /// Uses one that is open. Throws `errc::invalid_argument` for a null pointer.
   explicit client(std::shared_ptr<ergon::broker> where);
