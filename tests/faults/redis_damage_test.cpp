@@ -145,6 +145,29 @@ TEST_F(RedisDamageTest, KeysOfTheWrongType) {
   }
 }
 
+// A stream that is no stream: a fetch says so, at the pace of a back-off, and goes on once it is right again.
+TEST_F(RedisDamageTest, AStreamOfTheWrongType) {
+  server.command({"DEL", key("ready")});
+  server.command({"SET", key("ready"), "a string"});
+  delivery_batch batch;
+  std::string text;
+  EXPECT_EQ(failure_of(rt, seat->fetch(1, batch), &text), errc::rejected) << text;
+  EXPECT_TRUE(text.contains("WRONGTYPE")) << text;
+  server.command({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(failure_of(rt, seat->fetch(1, batch)), errc::rejected);
+  const std::string stats = server.command({"INFO", "commandstats"}).text;
+  const std::string_view name = "cmdstat_xreadgroup:calls=";
+  ASSERT_TRUE(stats.contains(name));
+  EXPECT_LT(std::stoi(stats.substr(stats.find(name) + name.size())), 50) << "nobody hammers the server";
+  server.command({"DEL", key("ready")});
+  put(rt, *store, "sound");
+  EXPECT_TRUE(eventually([&] {
+    batch.clear();
+    return !failure_of(rt, seat->fetch(1, batch));
+  }));
+  EXPECT_EQ(batch.jobs.at(0).payload, "sound");
+}
+
 // Clocks of workers may be wrong by an hour: the store's time is the server's.
 TEST_F(RedisDamageTest, AWorkersCalendarDoesNotMatter) {
   class wrong_clock final : public clock {

@@ -20,6 +20,7 @@
 #include <ergon/base/error.hpp>
 #include <ergon/base/log.hpp>
 #include <ergon/broker/broker.hpp>
+#include <ergon/runtime/result.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/sleep.hpp>
 

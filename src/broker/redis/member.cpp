@@ -197,7 +197,6 @@ task<void> member::fetch(std::size_t max, delivery_batch& out) {
 task<void> member::read_jobs(std::shared_ptr<member> self) {
   redis::connection_options where = self->server_->where();
   where.client_name = fmt::format("ergon-worker-{}", self->name_);
-  std::uint32_t failures = 0;
   for (bool is_first = true;; is_first = false) {
     bool was_up = false;
     std::string wrong;
@@ -205,7 +204,6 @@ task<void> member::read_jobs(std::shared_ptr<member> self) {
     try {
       redis::link with = co_await redis::link::open(where);
       was_up = true;
-      failures = 0;
       {
         const std::scoped_lock lock{self->mutex_};
         self->client_id_ = with.server().client_id;
@@ -225,12 +223,14 @@ task<void> member::read_jobs(std::shared_ptr<member> self) {
       co_await self->serve(with);
     } catch (const error& e) {
       wrong = e.what();
-      reason = e.reason();
+      const bool is_outage = e.reason() == errc::connection_lost || e.reason() == errc::timed_out ||
+                             e.reason() == errc::bad_reply || e.reason() == errc::unknown_outcome;
+      reason = is_outage ? errc::unavailable : e.reason();
     } catch (const std::exception& e) {
       wrong = e.what();
     }
-    ++failures;
-    // One that was lost is made anew without a word; who waits is told only if that fails.
+    const std::uint32_t failures = ++self->read_failures_;
+    // A connection that was lost is made anew without a word; who waits is told only if that does not help.
     if (was_up && failures == 1) continue;
     {
       const std::scoped_lock lock{self->mutex_};
@@ -410,6 +410,7 @@ task<std::size_t> member::read_some(redis::link& with, std::span<const std::size
       for (const auto& pair : root) take(pair[0], pair[1]);
     }
   }
+  read_failures_ = 0;
   {
     const std::scoped_lock lock{mutex_};
     is_reading_ = false;

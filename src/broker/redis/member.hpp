@@ -162,6 +162,8 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
 
   // The reading task's own.
   shares turns_;
+  /// Since the last read that was answered.
+  std::uint32_t read_failures_ = 0;
   redis::commands read_command_;
   redis::reply read_answer_;
   /// How long reads took of late until something came.
