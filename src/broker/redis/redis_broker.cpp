@@ -7,6 +7,7 @@
 #include <ergon/base/error.hpp>
 #include <ergon/base/text.hpp>
 #include <ergon/redis/error.hpp>
+#include <ergon/runtime/sleep.hpp>
 
 #include "broker/check.hpp"
 #include "broker/record.hpp"
@@ -44,6 +45,41 @@ void encode_job(const new_job& job, std::string& headers, std::string& out) {
   encode_record(r, out);
 }
 
+/// The XADD of a plain job.
+void add_entry(exchange& to, const new_job& job, const partition& in, std::string_view clock) {
+  encode_job(job, to.more_scratch, to.scratch);
+  const bool keeps = job.keep_result.count() > 0;
+  to.asked.begin(keeps ? 7 : 5);
+  to.asked.arg("XADD");
+  to.asked.arg(in.keys[partition::ready]);
+  if (clock.empty()) {
+    to.asked.arg("*");
+  } else {
+    to.asked.arg(fmt::format("{}-*", clock));
+  }
+  to.asked.arg("r");
+  to.asked.arg(to.scratch);
+  if (keeps) {
+    to.asked.arg("k");
+    to.asked.arg(job.keep_result.count());
+  }
+}
+
+void add_count(redis::commands& to, const partition& in, std::uint64_t many, std::int64_t now_ms) {
+  char hour[40];
+  const auto end = fmt::format_to(hour, "{}:enqueued", now_ms / 3'600'000);
+  to.add("HINCRBY", in.keys[partition::stats], std::string_view{hour, end}, many);
+}
+
+/// The public id of the job whose XADD was answered so.
+std::string id_in(redis::value answer, const partition& in) {
+  redis::raise(answer, "XADD");
+  const auto which = parse_serial(answer.text());
+  if (!which)
+    throw error{errc::bad_reply, fmt::format("XADD was answered {}, and should have been an entry's id", answer.describe())};
+  return public_id_of(in.number, *which, {});
+}
+
 }  // namespace
 
 redis_broker::redis_broker(std::string url, std::shared_ptr<server> at)
@@ -68,7 +104,11 @@ task<void> redis_broker::enqueue(std::span<const new_job> jobs, std::span<enqueu
   }
   const std::int64_t now = server_->now_ms();
   if (std::ranges::all_of(jobs, [&](const new_job& job) { return is_plain(job, now); })) {
-    co_await put_plain(jobs, out);
+    if (jobs.size() == 1) {
+      co_await put_one(jobs[0], out[0]);
+    } else {
+      co_await put_plain(jobs, out);
+    }
     co_return;
   }
   // What belongs to one queue goes in at once.
@@ -80,22 +120,53 @@ task<void> redis_broker::enqueue(std::span<const new_job> jobs, std::span<enqueu
   }
 }
 
+task<void> redis_broker::put_one(const new_job& job, enqueued& out) {
+  const partition& in = *server_->known(job.queue);
+  const auto count = counts_.add(in, clock().steady());
+  if (count.starts_timer) (void)runtime().spawn(flush_counts_later(weak_from_this()), "redis counts");
+  const server::borrowed with{*server_};
+  add_entry(*with, job, in, server_->clock_argument());
+  if (count.now != 0) add_count(with->asked, in, count.now, server_->now_ms());
+  try {
+    co_await server_->perform(server_->work(), *with, may_repeat::no);
+    out.id = id_in(with->answers[0].root(), in);
+    out.created = true;
+  } catch (...) {
+    // Neither it nor, as far as is known, those that it was to be counted with.
+    counts_.correct(in, static_cast<std::int64_t>(count.now) - 1);
+    throw;
+  }
+}
+
+task<void> redis_broker::flush_counts(bool ends_timer) {
+  const auto all = counts_.take(ends_timer);
+  if (all.empty()) co_return;
+  const server::borrowed with{*server_};
+  for (const auto& [in, many] : all) add_count(with->asked, *in, many, server_->now_ms());
+  co_await server_->perform(server_->control(), *with, may_repeat::no);
+}
+
+task<void> redis_broker::flush_counts_later(std::weak_ptr<redis_broker> self) {
+  co_await sleep_for(enqueue_counts::moment);
+  // The broker may end on this task; it closes itself from anywhere.
+  if (const auto alive = self.lock()) {
+    try {
+      co_await alive->flush_counts(true);
+    } catch (const error&) {
+      // They are figures for people; the store being away is said by others.
+    }
+  }
+}
+
 task<void> redis_broker::put_plain(std::span<const new_job> jobs, std::span<enqueued> out) {
   const server::borrowed with{*server_};
   redis::commands& asked = with->asked;
   const std::string clock = server_->clock_argument();
-  const std::string entry_id = clock.empty() ? "*" : clock + "-*";
-  char hour[40];
-  const auto hour_end = fmt::format_to(hour, "{}:enqueued", server_->now_ms() / 3'600'000);
-  const std::string_view counter{hour, hour_end};
-
-  // A batch is one step; a job alone is one anyway.
-  const bool is_batch = jobs.size() > 1;
-  if (is_batch) asked.add("MULTI");
+  asked.add("MULTI");
   const partition* in = nullptr;
   std::size_t of_queue = 0;
   const auto count = [&] {
-    if (of_queue != 0) asked.add("HINCRBY", in->keys[partition::stats], counter, of_queue);
+    if (of_queue != 0) add_count(asked, *in, of_queue, server_->now_ms());
     of_queue = 0;
   };
   for (const new_job& job : jobs) {
@@ -103,49 +174,28 @@ task<void> redis_broker::put_plain(std::span<const new_job> jobs, std::span<enqu
       count();
       in = server_->known(job.queue);
     }
-    encode_job(job, with->more_scratch, with->scratch);
-    const bool keeps = job.keep_result.count() > 0;
-    asked.begin(keeps ? 7 : 5);
-    asked.arg("XADD");
-    asked.arg(in->keys[partition::ready]);
-    asked.arg(entry_id);
-    asked.arg("r");
-    asked.arg(with->scratch);
-    if (keeps) {
-      asked.arg("k");
-      asked.arg(job.keep_result.count());
-    }
+    add_entry(*with, job, *in, clock);
     ++of_queue;
   }
   count();
-  if (is_batch) asked.add("EXEC");
+  asked.add("EXEC");
   co_await server_->perform(server_->work(), *with, may_repeat::no);
 
-  const auto give = [&](std::size_t i, redis::value id) {
-    redis::value const answer = id;
-    redis::raise(answer, "XADD");
-    const auto which = parse_serial(answer.text());
-    if (!which)
-      throw error{errc::bad_reply, fmt::format("XADD was answered {}, and should have been an entry's id", answer.describe())};
-    out[i].id = public_id_of(server_->known(jobs[i].queue)->number, *which, {});
-    out[i].created = true;
-  };
-  if (!is_batch) {
-    give(0, with->answers[0].root());
-    co_return;
-  }
   // Refused while it was queued, as a full server does it: nothing of it was done.
   for (const redis::reply& answer : with->room().first(asked.count() - 1)) check(answer, "enqueue");
   const auto done = with->answers[asked.count() - 1].root();
   redis::raise(done, "enqueue");
   std::size_t i = 0;
-  std::string_view queue = jobs[0].queue;
+  in = server_->known(jobs[0].queue);
   for (const auto& answer : done) {
-    if (i < jobs.size() && jobs[i].queue == queue) {
-      give(i++, answer);
-    } else if (i < jobs.size()) {
+    if (i == jobs.size()) break;
+    if (jobs[i].queue == in->queue) {
+      out[i].id = id_in(answer, *in);
+      out[i].created = true;
+      ++i;
+    } else {
       // The counter of the queue before.
-      queue = jobs[i].queue;
+      in = server_->known(jobs[i].queue);
     }
   }
 }
@@ -233,7 +283,8 @@ task<job_page> redis_broker::list(job_filter filter, std::string cursor, std::si
 }
 task<std::vector<queue_info>> redis_broker::queues() { return inspector_.queues(); }
 task<std::vector<hour_stats>> redis_broker::stats(std::string queue, std::uint32_t hours) {
-  return inspector_.stats(std::move(queue), hours);
+  co_await flush_counts(false);
+  co_return co_await inspector_.stats(std::move(queue), hours);
 }
 task<std::vector<worker_info>> redis_broker::workers() { return inspector_.workers(); }
 task<job_state> redis_broker::cancel(std::string id, std::string queue) {

@@ -10,6 +10,7 @@
 #include <ergon/base/url.hpp>
 #include <ergon/broker/broker.hpp>
 
+#include "broker/redis/enqueue_counts.hpp"
 #include "broker/redis/hints.hpp"
 #include "broker/redis/inspector.hpp"
 #include "broker/redis/server.hpp"
@@ -49,15 +50,20 @@ class redis_broker final : public broker, public std::enable_shared_from_this<re
   task<void> resume(std::string queue) override;
 
  private:
+  task<void> put_one(const new_job& job, enqueued& out);
   task<void> put_plain(std::span<const new_job> jobs, std::span<enqueued> out);
   task<void> put_rich(std::span<const new_job> jobs, std::span<enqueued> out);
   task<void> set_paused(std::string queue, bool paused);
+  /// Counts what was put off.
+  task<void> flush_counts(bool ends_timer);
+  static task<void> flush_counts_later(std::weak_ptr<redis_broker> self);
 
   std::string url_;
   std::shared_ptr<server> server_;
   std::shared_ptr<hints> hints_;
   inspector inspector_;
   id_source ids_;
+  enqueue_counts counts_;
   std::mutex mutex_;
   /// The consumers of this broker.
   std::vector<std::weak_ptr<member>> members_;
