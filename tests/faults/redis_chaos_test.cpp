@@ -198,7 +198,10 @@ class RedisChaosTest : public FaultTest {
     std::vector<std::shared_ptr<broker>> stores;
     std::vector<join_handle<void>> actors;
     std::vector<join_handle<void>> workers;
-    for (std::uint64_t i = 0; i < 5; ++i) stores.push_back(open(proxy.url()));
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      // Each with connections of its own.
+      stores.push_back(open_broker(with_options(proxy.url()) + "&client_name=actor" + std::to_string(i), {.runtime = &rt}));
+    }
     for (std::uint64_t i = 0; i < 3; ++i) workers.push_back(rt.spawn(work(stores[i], seed * 100 + i)));
     for (std::uint64_t i = 0; i < 2; ++i) actors.push_back(rt.spawn(produce(stores[3 + i], all, seed * 100 + 10 + i, 300)));
     actors.push_back(rt.spawn(operate(stores[4], all, seed * 100 + 20, 300)));

@@ -156,7 +156,7 @@ TEST_F(RedisDamageTest, AStreamOfTheWrongType) {
   server.command({"CONFIG", "RESETSTAT"});
   EXPECT_EQ(failure_of(rt, seat->fetch(1, batch)), errc::rejected);
   const std::string stats = server.command({"INFO", "commandstats"}).text;
-  const std::string_view name = "cmdstat_xreadgroup:calls=";
+  const std::string_view name = "cmdstat_evalsha:calls=";
   ASSERT_TRUE(stats.contains(name));
   EXPECT_LT(std::stoi(stats.substr(stats.find(name) + name.size())), 50) << "nobody hammers the server";
   server.command({"DEL", key("ready")});

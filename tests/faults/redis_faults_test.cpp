@@ -292,6 +292,17 @@ TEST_F(RedisFaultTest, ReachesAServerByEveryRoad) {
   }
 }
 
+TEST_F(RedisFaultTest, TheSameUrlIsOneBrokerAndAnotherPasswordIsAnother) {
+  redis_server server;
+  server.command({"ACL", "SETUSER", "a", "on", ">one", ">two", "~*", "&*", "+@all"});
+  const std::string at = "@127.0.0.1:" + std::to_string(server.port());
+  const auto first = open("redis://a:one" + at);
+  EXPECT_EQ(open("redis://a:one" + at), first);
+  EXPECT_NE(open("redis://a:two" + at), first);
+  runtime other{{.threads = 1}};
+  EXPECT_NE(open_broker(with_options("redis://a:one" + at), {.runtime = &other}), first);
+}
+
 TEST_F(RedisFaultTest, WarnsOfAServerThatThrowsJobsAway) {
   redis_server server{{.extra = {"--maxmemory-policy", "allkeys-lru"}}};
   auto log = std::make_shared<memory_sink>();

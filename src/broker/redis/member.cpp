@@ -254,7 +254,7 @@ task<void> member::serve(redis::link& with) {
       hands_back = !unwanted_.empty();
       adopts = std::exchange(must_adopt_, false);
       must_look_up_ = false;
-      want = staged_.jobs.empty() ? wanted_ : 0;
+      want = staged_.jobs.empty() && !gone_ ? wanted_ : 0;
       if (!adopts && !hands_back && (want == 0 || std::ranges::all_of(sources_, &source::is_paused))) {
         demand_.reset();
         want = 0;
@@ -344,7 +344,7 @@ task<std::size_t> member::read_some(redis::link& with, std::span<const std::size
                                     blocks how) {
   {
     const std::scoped_lock lock{mutex_};
-    if (how == blocks::yes && must_look_up_) co_return 0;
+    if (gone_ || (how == blocks::yes && must_look_up_)) co_return 0;
     for (const std::size_t queue : queues) {
       if (const double each = sources_[queue].bytes_a_job; each > 0) {
         count = std::min(count, std::max<std::size_t>(1, static_cast<std::size_t>(fetch_bytes / each)));

@@ -1,6 +1,9 @@
 #include "broker/redis/redis_broker.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -338,6 +341,19 @@ std::shared_ptr<broker> open_redis(const url& where, broker_options options) {
   }
   ergon::runtime& on = options.runtime != nullptr ? *options.runtime : ergon::runtime::default_runtime();
   ergon::clock& by = options.clock != nullptr ? *options.clock : on.clock();
+
+  // One broker per URL, runtime and clock: a client and a worker of one process share its connections.
+  using key = std::tuple<std::string, std::string, std::string, ergon::runtime*, ergon::clock*>;
+  static std::mutex mutex;
+  static std::map<key, std::weak_ptr<redis_store::redis_broker>> opened;
+  const key named{where.shown, where.user + ":" + where.password, to.user + ":" + to.password, &on, &by};
+  {
+    const std::scoped_lock lock{mutex};
+    std::erase_if(opened, [](const auto& entry) { return entry.second.expired(); });
+    if (const auto at = opened.find(named); at != opened.end()) {
+      if (auto known = at->second.lock()) return known;
+    }
+  }
   auto at = std::make_shared<redis_store::server>(to, std::move(how), on, by, default_logger());
   try {
     on.block_on(at->greet());
@@ -345,7 +361,10 @@ std::shared_ptr<broker> open_redis(const url& where, broker_options options) {
     at->close();
     throw;
   }
-  return std::make_shared<redis_store::redis_broker>(where.shown, std::move(at));
+  auto made = std::make_shared<redis_store::redis_broker>(where.shown, std::move(at));
+  const std::scoped_lock lock{mutex};
+  opened[named] = made;
+  return made;
 }
 
 }  // namespace ergon
