@@ -33,6 +33,7 @@ struct choices {
   bool quick = false;
   std::vector<std::string> peers{"all"};
   std::vector<std::string> only;
+  std::vector<std::string> brokers;
   unsigned rounds = 0;
   std::string json;
   std::string markdown;
@@ -62,7 +63,13 @@ suite chosen_rows(const choices& c) {
   std::set<std::string> scenarios;
   std::set<std::string> keys;
   std::set<std::string> peers{"all", "none"};
+  std::set<std::string> brokers;
+  const auto broker_of = [](const measurement& m) {
+    const auto* const broker = m.params.if_contains("broker");
+    return broker == nullptr ? std::string{} : std::string{std::string_view{broker->as_string()}};
+  };
   for (const measurement& m : s.rows) {
+    if (const std::string broker = broker_of(m); !broker.empty()) brokers.insert(broker);
     scenarios.insert(m.scenario);
     keys.insert(m.key);
     if (m.system != own_system) peers.insert(m.system);
@@ -72,10 +79,12 @@ suite chosen_rows(const choices& c) {
   std::ranges::copy_if(c.only, std::back_inserter(neither), [&](const std::string& name) { return !keys.contains(name); });
   refuse_unknown("scenario", neither, scenarios);
   refuse_unknown("peer", c.peers, peers);
+  refuse_unknown("broker", c.brokers, brokers);
   const auto chosen = [](const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
   };
   std::erase_if(s.rows, [&](const measurement& m) {
+    if (!c.brokers.empty() && !chosen(c.brokers, broker_of(m))) return true;
     if (!c.only.empty() && !chosen(c.only, m.scenario) && !chosen(c.only, m.key)) return true;
     return m.system != own_system && !chosen(c.peers, "all") && !chosen(c.peers, m.system);
   });
@@ -87,17 +96,21 @@ suite chosen_rows(const choices& c) {
   return s;
 }
 
-// What to type to run a row alone, for instance under perf. Rows that start from a prepared store need it to be made first.
+// What to type to run a row alone, for instance under perf. Rows that start from a prepared store need it to be made first, those
+// on Redis a server that is empty.
 void print_system_args(const suite& s, const fs::path& programs, const fs::path& dir) {
-  const auto command = [&](const std::string& program, const std::vector<std::string>& arguments, const fs::path& folder) {
-    fmt::print("  {} {} --dir {}\n", (programs / program).string(), fmt::join(arguments, " "), folder.string());
+  const auto command = [&](const std::string& program, const std::vector<std::string>& arguments, const fs::path& folder,
+                           bool on_redis) {
+    fmt::print("  {} {} --dir {}{}\n", (programs / program).string(), fmt::join(arguments, " "), folder.string(),
+               on_redis ? " --redis redis://127.0.0.1:PORT --server_pid PID" : "");
   };
   for (const measurement& m : s.rows) {
+    if (!m.lacks.empty()) continue;
     const fs::path folder = dir / ("ergon-bench-" + (m.store.empty() ? m.key : m.store));
     fmt::print("{}: {}, {}\n", m.key, m.section, m.title);
     const auto store = std::ranges::find(s.stores, m.store, &prepared_store::name);
-    if (store != s.stores.end()) command(store->program, arguments_of("prepare", store->params), folder);
-    command(m.program, arguments_of(m.scenario, m.params), folder);
+    if (store != s.stores.end()) command(store->program, arguments_of("prepare", store->params), folder, false);
+    command(m.program, arguments_of(m.scenario, m.params), folder, m.on_redis);
   }
 }
 
@@ -110,7 +123,7 @@ void write_json(const results& all, const fs::path& file) {
 
 std::size_t steps_of(const suite& s) {
   std::size_t steps = 0;
-  for (const measurement& m : s.rows) steps += std::min(s.rounds, m.rounds_at_most);
+  for (const measurement& m : s.rows) steps += m.lacks.empty() ? std::min(s.rounds, m.rounds_at_most) : 0;
   return steps;
 }
 
@@ -174,7 +187,7 @@ int measure(const choices& c, const fs::path& programs) {
   }
   if (!c.json.empty()) write_json(all, c.json);
   if (!c.markdown.empty()) write_markdown(all, c.markdown);
-  return std::ranges::any_of(all.rows, &row_result::is_void) ? 1 : 0;
+  return std::ranges::any_of(all.rows, &row_result::has_failed) ? 1 : 0;
 }
 
 }  // namespace
@@ -191,6 +204,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", c.only, "Only these scenarios, or rows by the keys that --system-args shows")
       ->delimiter(',')
       ->type_name("SCENARIO,…");
+  app.add_option("--broker", c.brokers, "Only rows on these brokers: memory, sqlite, redis")->delimiter(',')->type_name("NAME,…");
   app.add_option("--rounds", c.rounds, "Rounds instead of the suite's own number")->check(CLI::Range(1, 1000))->type_name("N");
   app.add_option("--json", c.json, "Write the results as JSON")->type_name("FILE");
   app.add_option("--markdown", c.markdown, "Put the results into this page (docs/BENCHMARKS.md)")->type_name("FILE");

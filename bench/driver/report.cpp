@@ -38,6 +38,11 @@ const cells heading{"system", "what", "median", "best", "worst", "p50 / p95 / p9
 cells cells_of(const results& all, const row_result& row) {
   cells c{.system = row.what.system, .title = row.what.title};
   c.bar = bar_text(all, row);
+  if (!row.what.lacks.empty()) {
+    c.middle = "–";
+    c.ratio = row.what.lacks;
+    return c;
+  }
   if (row.is_void()) {
     c.middle = "void";
     return c;
@@ -51,8 +56,12 @@ cells cells_of(const results& all, const row_result& row) {
     c.latencies = fmt::format("{} / {} / {}", number_text(l->p50), number_text(l->p95), number_text(l->p99));
   c.rss = fmt::format("{:.0f}", static_cast<double>(row.peak_rss_kb) / 1024);
   if (const auto r = comparison_of(all, row)) {
-    const std::string spread = r->pairs == 1 ? "one pair" : fmt::format("{:.2f}–{:.2f}", r->low, r->high);
-    c.ratio = fmt::format("{:.2f} × {} ({}), {}", r->median, row.what.baseline_title, spread, to_string(r->verdict));
+    const std::string spread = r->pairs == 1   ? "one pair"
+                               : r->high < 0.1 ? fmt::format("{}–{}", number_text(r->low), number_text(r->high))
+                                               : fmt::format("{:.2f}–{:.2f}", r->low, r->high);
+    // A hundredth has no second digit to show.
+    const std::string middle = r->median < 0.1 ? number_text(r->median) : fmt::format("{:.2f}", r->median);
+    c.ratio = fmt::format("{} × {} ({}), {}", middle, row.what.baseline_title, spread, to_string(r->verdict));
   }
   return c;
 }
@@ -72,7 +81,7 @@ std::string padded(const std::string& text, std::size_t width, bool to_the_right
 std::map<std::string, std::vector<std::string>> void_rows(const results& all) {
   std::map<std::string, std::vector<std::string>> rows;
   for (const row_result& row : all.rows) {
-    if (!row.is_void()) continue;
+    if (!row.has_failed()) continue;
     rows[row.failure.empty() ? "no round was measured" : row.failure].push_back(
         fmt::format("{}, {}, {}", row.what.system, row.what.section, row.what.title));
   }
@@ -179,11 +188,13 @@ std::string markdown_text(const results& all) {
     const cells c = cells_of(all, row);
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", c.system, c.title, c.middle, c.best, c.worst,
                         c.latencies, c.rss, c.ratio, c.bar);
-    if (const auto compared = comparison_of(all, row); row.is_void()) {
+    if (const auto compared = comparison_of(all, row); row.has_failed()) {
       notes.push_back(fmt::format("*{}* is void: {}.", c.title, row.failure.empty() ? "no round was measured" : row.failure));
     } else if (compared && compared->verdict == finding::slower && !row.what.why_slower.empty()) {
       notes.push_back(fmt::format("*{}*: {}", c.title, row.what.why_slower));
     }
+    if (row.bound_by() == "server" && !row.is_void())
+      notes.push_back(fmt::format("*{}* ({}) is bound by the server: it was busy all the time.", c.title, c.system));
     if (!row.what.remark.empty()) notes.push_back(fmt::format("*{}*: {}", c.title, row.what.remark));
   }
   flush_notes();

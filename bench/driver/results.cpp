@@ -103,6 +103,7 @@ boost::json::object row_json(const results& all, const row_result& row) {
         {"median", rounded(c->median)}, {"low", rounded(c->low)}, {"high", rounded(c->high)}, {"verdict", to_string(c->verdict)}};
     o["ratio_to"] = boost::json::object{{baseline_of(all, row)->what.system, std::move(ratio)}};
   }
+  if (const std::string by = row.bound_by(); !by.empty() && !is_void) o["bound_by"] = by;
   o["verified"] = !is_void;
   if (const std::string note = note_of(all, row); !note.empty()) o["note"] = note;
   return o;
@@ -134,6 +135,8 @@ std::optional<latency> row_result::middle_latency() const {
   };
   return latency{middle(&latency::p50), middle(&latency::p95), middle(&latency::p99)};
 }
+
+std::string row_result::bound_by() const { return !server_busy.empty() && median(server_busy) >= 0.95 ? "server" : ""; }
 
 const row_result* baseline_of(const results& all, const row_result& row) {
   if (row.what.baseline.empty()) return nullptr;
@@ -210,9 +213,15 @@ std::string bar_text(const results& all, const row_result& row) {
 
 std::string note_of(const results& all, const row_result& row) {
   std::string text;
+  if (!row.what.lacks.empty()) return row.what.lacks;
   if (row.is_void()) add_sentence(text, "Void: " + (row.failure.empty() ? std::string{"no round was measured"} : row.failure));
   add_sentence(text, row.what.remark);
   add_sentence(text, row.said);
+  if (!row.server_busy.empty() && !row.is_void()) {
+    const double busy = median(row.server_busy);
+    add_sentence(text, fmt::format("The server used {:.0f}% of a core{}", 100 * busy,
+                                   row.bound_by().empty() ? "" : ", and bounds the rate"));
+  }
   if (const auto c = comparison_of(all, row)) {
     add_sentence(text, "Compared with " + row.what.baseline_title);
     if (c->pairs == 1) add_sentence(text, "One pair only: no spread is known");

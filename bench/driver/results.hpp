@@ -25,6 +25,8 @@ struct row_result {
   /// Element i belongs to round i of the run; empty where the row took no part or failed.
   std::vector<std::optional<double>> rounds;
   std::vector<latency> latencies = {};
+  /// How much of a core the server used in each window that was measured, where there is one.
+  std::vector<double> server_busy = {};
   std::uint64_t peak_rss_kb = 0;
   /// Why the row is void; empty where it is not.
   std::string failure = {};
@@ -32,9 +34,14 @@ struct row_result {
   std::string said = {};
 
   [[nodiscard]] std::vector<double> values() const;
+  /// There are no figures to speak of.
   [[nodiscard]] bool is_void() const { return !failure.empty() || values().empty(); }
+  /// Void although it should not be.
+  [[nodiscard]] bool has_failed() const { return is_void() && what.lacks.empty(); }
   /// The median of each percentile over the rounds.
   [[nodiscard]] std::optional<latency> middle_latency() const;
+  /// "server" where it was busy for at least 95% of the median window; else empty.
+  [[nodiscard]] std::string bound_by() const;
 };
 
 struct results {

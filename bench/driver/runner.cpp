@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -14,6 +15,7 @@
 #include <boost/json/parse.hpp>
 
 #include "bench/driver/process.hpp"
+#include "bench/driver/redis_server.hpp"
 
 namespace ergon::bench {
 namespace fs = std::filesystem;
@@ -117,6 +119,34 @@ void merge_about(boost::json::object& environment, const boost::json::object& ab
   if (const auto* optimised = about.if_contains("optimised"); optimised != nullptr) environment["optimised"] = *optimised;
 }
 
+// The server of the rows on Redis; started for the first of them.
+class shared_redis {
+ public:
+  shared_redis(fs::path folder, boost::json::object& environment) : folder_{std::move(folder)}, environment_{&environment} {}
+
+  /// Gives an empty server, as arguments for a program.
+  std::vector<std::string> arguments() {
+    if (!server_) {
+      if (!why_not_.empty()) throw std::runtime_error(why_not_);
+      try {
+        server_.emplace(folder_);
+      } catch (const std::exception& e) {
+        why_not_ = e.what();
+        throw;
+      }
+      (*environment_)["redis"] = fmt::format("{}, {}", server_->version(), redis_server::settings());
+    }
+    server_->clear();
+    return {"--redis", server_->url(), "--server_pid", std::to_string(server_->pid())};
+  }
+
+ private:
+  fs::path folder_;
+  boost::json::object* environment_;
+  std::optional<redis_server> server_;
+  std::string why_not_;
+};
+
 }  // namespace
 
 work_folder::work_folder(const fs::path& parent) {
@@ -143,6 +173,7 @@ reply parse_reply(std::string_view out) {
   const auto& o = parsed.get_object();
   r.value = number(o, "value", -1);
   r.note = text(o, "note");
+  if (o.contains("server_busy")) r.server_busy = number(o, "server_busy");
   if (const auto* about = o.if_contains("about"); about != nullptr && about->is_object()) r.about = about->get_object();
   if (const auto* l = o.if_contains("latency_ms"); l != nullptr && l->is_object()) {
     r.percentiles = latency{number(l->get_object(), "p50"), number(l->get_object(), "p95"), number(l->get_object(), "p99")};
@@ -166,6 +197,7 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
       row.failure = "its store could not be made: " + found->second;
     to.rows.push_back(std::move(row));
   }
+  shared_redis redis{work.path() / "redis", to.environment};
   std::vector<double> last_seconds(s.rows.size());
   std::size_t step = 0;
   bool out_of_time = false;
@@ -173,7 +205,7 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
     std::vector<std::size_t> order;
     double expected = 0;
     for (std::size_t i = 0; i < s.rows.size(); ++i) {
-      if (round >= s.rows[i].rounds_at_most) continue;
+      if (round >= s.rows[i].rounds_at_most || !s.rows[i].lacks.empty()) continue;
       order.push_back(i);
       expected += last_seconds[i];
     }
@@ -200,12 +232,22 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
                 : run_limit;
         auto arguments = arguments_of(row.what.scenario, row.what.params);
         arguments.insert(arguments.end(), {"--dir", fresh_folder(work, row.what.store).string()});
-        const reply r = run_program(programs / row.what.program, arguments, limit, row.peak_rss_kb);
+        reply r;
+        try {
+          if (row.what.on_redis) {
+            const auto where = redis.arguments();
+            arguments.insert(arguments.end(), where.begin(), where.end());
+          }
+          r = run_program(programs / row.what.program, arguments, limit, row.peak_rss_kb);
+        } catch (const std::runtime_error& e) {
+          r.failure = e.what();
+        }
         if (stop_requested()) return;
         row.failure = r.failure;
         if (r.failure.empty()) {
           row.rounds[round] = r.value;
           if (r.percentiles) row.latencies.push_back(*r.percentiles);
+          if (r.server_busy) row.server_busy.push_back(*r.server_busy);
           row.said = r.note;
           merge_about(to.environment, r.about);
         }
@@ -218,8 +260,7 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
   if (!out_of_time) return;
   shown.say("Rows were left out, or measured in fewer rounds than others: there was no time left.");
   for (row_result& row : to.rows) {
-    if (row.failure.empty() && row.values().empty())
-      row.failure = "no time was left for it: the machine was too slow or too busy";
+    if (row.has_failed() && row.failure.empty()) row.failure = "no time was left for it: the machine was too slow or too busy";
   }
 }
 

@@ -27,6 +27,7 @@ struct reply {
   double value = 0;
   std::optional<latency> percentiles;
   std::string note;
+  std::optional<double> server_busy;
   /// Empty where the work was done and checked.
   std::string failure;
   /// What the program says about itself: versions, how it was built.

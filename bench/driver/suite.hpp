@@ -50,6 +50,10 @@ struct measurement {
   std::string program = {};
   /// The prepared store that each round starts from a copy of; empty: an empty directory.
   std::string store = {};
+  /// It works on a Redis server, which the driver starts and clears before it.
+  bool on_redis = false;
+  /// Why the system has no such thing: the row is not run, and stands with this sentence in place of figures.
+  std::string lacks = {};
   /// The key of the row that it is compared with, and words for it; empty: with none.
   std::string baseline = {};
   std::string baseline_title = {};
