@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -29,6 +30,8 @@
 
 #include <ergon/queue/client.hpp>
 #include <ergon/queue/worker.hpp>
+#include <ergon/redis/client.hpp>
+#include <ergon/redis/error.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/semaphore.hpp>
 #include <ergon/runtime/sleep.hpp>
@@ -53,15 +56,6 @@ constexpr std::uint64_t first_number = 1'000'000'000;
 constexpr std::size_t address_bytes = 71;
 
 parcel make_parcel(std::uint64_t number) { return {number, std::string(address_bytes, 'a')}; }
-
-// A bijection that scatters: keys made of it arrive in random order, as ids from outside do.
-std::uint64_t scattered(std::uint64_t n) {
-  n ^= n >> 30;
-  n *= 0xbf58476d1ce4e5b9ULL;
-  n ^= n >> 27;
-  n *= 0x94d049bb133111ebULL;
-  return n ^ (n >> 31);
-}
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -104,6 +98,10 @@ struct production {
   bool gives_way = false;
   /// Scheduled jobs are due within a day, not at once.
   bool far = false;
+  /// When job n is due; empty: at once.
+  std::function<wall_time(std::uint64_t)> due = {};
+  /// How long `produce_paced` pauses on average.
+  std::uint64_t pause_us = 5000;
   /// Permits for what may be in the store beyond what stood there at the start; null: no limit.
   semaphore* window = nullptr;
   /// Handled so far, to see the back-log; null in another process.
@@ -135,6 +133,7 @@ task<void> produce_in_batches(production& p, std::uint64_t end) {
     job_options options;
     for (std::uint64_t n = first; n < first + size; ++n) {
       set_options(options, p.extra, n, p.delay(n));
+      if (p.due) options.process_at = p.due(n);
       batch.add(make_parcel(first_number + n), options);
     }
     if (p.window != nullptr) (co_await p.window->acquire(size)).forget();
@@ -149,6 +148,7 @@ task<void> produce_one_by_one(production& p, std::uint64_t end) {
   for (std::uint64_t n = p.next.fetch_add(1); n <= end; n = p.next.fetch_add(1)) {
     job_options options;
     set_options(options, p.extra, n, p.delay(n));
+    if (p.due) options.process_at = p.due(n);
     if (p.window != nullptr) (co_await p.window->acquire()).forget();
     const enqueued answer = co_await p.jobs.enqueue(make_parcel(first_number + n), options);
     p.accepted.fetch_add(answer.created ? 1 : 0, std::memory_order_relaxed);
@@ -160,7 +160,8 @@ task<void> produce_one_by_one(production& p, std::uint64_t end) {
 // One job at a time into an idle queue. The number is the stamp.
 task<void> produce_paced(production& p, std::uint64_t samples) {
   for (std::uint64_t i = 1; i <= samples; ++i) {
-    co_await sleep_for(std::chrono::microseconds{1000 + scattered(i) % 8000});
+    const std::uint64_t least = p.pause_us / 5;
+    co_await sleep_for(std::chrono::microseconds{least + scattered(i) % (2 * (p.pause_us - least))});
     const enqueued answer = co_await p.jobs.enqueue(make_parcel(static_cast<std::uint64_t>(now_ns())));
     p.accepted.fetch_add(answer.created ? 1 : 0, std::memory_order_relaxed);
   }
@@ -187,13 +188,15 @@ production make_production(const arguments& a, client jobs) {
           .extra = dress_of(a.text("extra", "plain")),
           .batch = a.number("batch", 100),
           .awaits_each = style == "await",
-          .gives_way = a.number("gives_way", 0) != 0};
+          .gives_way = a.number("gives_way", 0) != 0,
+          .pause_us = a.number("pause_us", 5000)};
 }
 
 std::string url_of(const arguments& a) {
   if (a.text("broker") == "memory") return "memory:bench";
   if (a.text("broker") == "sqlite") return fmt::format("sqlite:{}/bench.db?synchronous={}", a.text("dir"), a.text("synchronous"));
-  throw bad_arguments(fmt::format("--broker {}: must be memory or sqlite", a.text("broker")));
+  if (a.text("broker") == "redis") return a.text("redis");
+  throw bad_arguments(fmt::format("--broker {}: must be memory, sqlite or redis", a.text("broker")));
 }
 
 void start_with_empty_store(const arguments& a) {
@@ -478,7 +481,13 @@ boost::json::object line_of(double value, std::string failure) {
   return line;
 }
 
-// From the first enqueue to the acknowledged end of the last job.
+// Where there is a server, how busy it is in the window of a row.
+std::optional<server_load> watch_server(const arguments& a) {
+  if (a.text("broker") != "redis") return std::nullopt;
+  return server_load{static_cast<pid_t>(a.number("server_pid"))};
+}
+
+// From the first enqueue to the acknowledged end of the last job; with `--until handled`, to the end of the last handler.
 boost::json::object e2e(const arguments& a) {
   start_with_empty_store(a);
   const std::uint64_t waiting = a.number("waiting", 0);
@@ -513,12 +522,16 @@ boost::json::object e2e(const arguments& a) {
   // Where jobs wait behind, the worker never rests: then it counts from where it is.
   const std::uint64_t settled_before = waiting == 0 ? warmup : s.health().completed;
   const std::uint64_t handled_before = waiting == 0 ? warmup : ticks.handled().load();
+  const bool until_handled = a.text("until", "settled") == "handled";
+  const auto server = watch_server(a);
   const stopwatch clock;
   makers.start(all);
   ticks.wait_for(handled_before + jobs);
+  double seconds = clock.seconds();
+  const double server_seconds = server ? server->seconds() : 0;
   s.check();
   s.wait_until_settled(settled_before + jobs);
-  const double seconds = clock.seconds();
+  if (!until_handled) seconds = clock.seconds();
 
   const std::uint64_t accepted = makers.finish();
   makers.end();
@@ -537,6 +550,7 @@ boost::json::object e2e(const arguments& a) {
         warmup + jobs, accepted, handled, ticks.wrong(), h.completed, h.failed + h.lost, left.ready, left.scheduled, left.other);
   }
   auto line = line_of(static_cast<double>(jobs) / seconds, std::move(failure));
+  if (server) line["server_busy"] = server_seconds / seconds;
   if (const auto most = makers.backlog(); most && waiting == 0) line["note"] = fmt::format("Back-log: at most {} jobs.", *most);
   return line;
 }
@@ -555,10 +569,12 @@ boost::json::object enqueue_only(const arguments& a) {
   makers.skip(waiting);
   makers.start(waiting + warmup);
   (void)makers.finish();
+  const auto server = watch_server(a);
   const stopwatch clock;
   makers.start(waiting + warmup + jobs);
   const std::uint64_t accepted = makers.finish();
   const double seconds = clock.seconds();
+  const double server_seconds = server ? server->seconds() : 0;
   makers.end();
   const in_store left = rt.block_on(count(client{store}));
   std::string failure;
@@ -566,10 +582,22 @@ boost::json::object enqueue_only(const arguments& a) {
     failure = fmt::format("of {} jobs put in {} were accepted; in the store: {} ready, {} scheduled, {} other", warmup + jobs,
                           accepted, left.ready, left.scheduled, left.other);
   }
-  return line_of(static_cast<double>(jobs) / seconds, std::move(failure));
+  auto line = line_of(static_cast<double>(jobs) / seconds, std::move(failure));
+  if (server) line["server_busy"] = server_seconds / seconds;
+  return line;
 }
 
-// From the moment before the enqueue to the handler's first statement, one job at a time, 1 to 9 ms apart.
+boost::json::object latency_line(const std::vector<double>& milliseconds, std::string failure) {
+  if (milliseconds.empty()) return line_of(0, "nothing was measured");
+  const double p99 = percentile(milliseconds, 99);
+  auto line = line_of(std::max(0.0, p99 / 1000), std::move(failure));
+  line["latency_ms"] =
+      boost::json::object{{"p50", percentile(milliseconds, 50)}, {"p95", percentile(milliseconds, 95)}, {"p99", p99}};
+  line["note"] = fmt::format("The slowest of {} took {:.3g} ms.", milliseconds.size(), percentile(milliseconds, 100));
+  return line;
+}
+
+// From the moment before the enqueue to the handler's first statement, one job at a time, `--pause_us` apart on average.
 boost::json::object latency(const arguments& a) {
   start_with_empty_store(a);
   const std::uint64_t warmup = a.number("warmup");
@@ -582,7 +610,7 @@ boost::json::object latency(const arguments& a) {
   worker w{store, {.concurrency = static_cast<std::uint32_t>(a.number("concurrency"))}};
   w.handle(on_stamped{&milliseconds, &ticks});
   std::optional<producer_process> process;
-  production here{.jobs = client{store}};
+  production here = make_production(a, client{store});
   if (a.text("producers_in") == "process") process.emplace(a);
   serving s{w, ticks};
   const auto send = [&](std::uint64_t n) {
@@ -606,14 +634,9 @@ boost::json::object latency(const arguments& a) {
   if (accepted != warmup + samples || milliseconds.size() != warmup + samples) {
     failure = fmt::format("of {} jobs {} were accepted and {} handled", warmup + samples, accepted, milliseconds.size());
   }
-  const std::vector<double> measured(
-      milliseconds.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(warmup, milliseconds.size())), milliseconds.end());
-  if (measured.empty()) return line_of(0, "nothing was measured");
-  const double p99 = percentile(measured, 99);
-  auto line = line_of(p99 / 1000, std::move(failure));
-  line["latency_ms"] = boost::json::object{{"p50", percentile(measured, 50)}, {"p95", percentile(measured, 95)}, {"p99", p99}};
-  line["note"] = fmt::format("The slowest of {} took {:.3g} ms.", samples, percentile(measured, 100));
-  return line;
+  milliseconds.erase(milliseconds.begin(),
+                     milliseconds.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(warmup, milliseconds.size())));
+  return latency_line(milliseconds, std::move(failure));
 }
 
 double cpu_seconds() {
@@ -622,7 +645,132 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
-// What the whole process uses while there is nothing to do, as CPU time per minute.
+task<void> ask(redis::client& over, const redis::commands& asked, redis::reply& answer) { co_await over.run(asked, answer); }
+
+// A field of the server's INFO, over a connection that is made for it.
+double server_info(const arguments& a, std::string_view section, std::string_view field) {
+  runtime rt{{.threads = 1}};
+  redis::client over{rt, redis::read_options(a.text("redis"))};
+  redis::commands asked;
+  asked.add("INFO", section);
+  redis::reply answer;
+  rt.block_on(ask(over, asked, answer));
+  redis::raise(answer.root(), "INFO");
+  const std::string text{answer.root().text()};
+  const auto at = text.find(fmt::format("\n{}:", field));
+  if (at == std::string::npos) throw std::runtime_error(fmt::format("the server's INFO {} has no {}", section, field));
+  return std::stod(text.substr(at + field.size() + 2));
+}
+
+// What a waiting job takes of the server's memory.
+boost::json::object memory(const arguments& a) {
+  const std::uint64_t jobs = a.number("jobs");
+  const std::uint64_t warmup = a.number("warmup");
+  runtime rt{{.threads = 1}};
+  const auto store = open_broker(url_of(a), {.runtime = &rt});
+  tally none{0};
+  producers makers{a, rt, store, none, nullptr};
+  makers.start(warmup);
+  (void)makers.finish();
+  const double before = server_info(a, "memory", "used_memory");
+  makers.start(warmup + jobs);
+  const std::uint64_t accepted = makers.finish();
+  const double after = server_info(a, "memory", "used_memory");
+  const in_store left = rt.block_on(count(client{store}));
+  std::string failure;
+  if (accepted != warmup + jobs || left.ready != accepted || left.scheduled + left.other != 0) {
+    failure = fmt::format("of {} jobs put in {} were accepted; in the store: {} ready, {} other", warmup + jobs, accepted,
+                          left.ready, left.scheduled + left.other);
+  }
+  return line_of((after - before) / static_cast<double>(jobs), std::move(failure));
+}
+
+// Handles jobs that are due at a time of their own. Handlers of these rows run on one thread.
+struct on_due {
+  std::function<wall_time(std::uint64_t)> due;
+  std::vector<double>* milliseconds;
+  tally* ticks;
+  task<void> operator()(const parcel& job) const {
+    const auto late = std::chrono::system_clock::now() - due(job.number - first_number);
+    milliseconds->push_back(std::chrono::duration<double, std::milli>(late).count());
+    ticks->tick(job.number);
+    co_return;
+  }
+};
+
+// Jobs that are due later, put in at once and handled when they are due: `first_due` is when the first is. Gives how late each was
+// started, and in `line` what is to say if anything went wrong.
+struct due_jobs {
+  std::vector<double> milliseconds = {};
+  double seconds_after_due = 0;
+  std::string failure = {};
+};
+due_jobs handle_due(const arguments& a, std::uint64_t warmup, std::uint64_t jobs, wall_time first_due,
+                    const std::function<wall_time(std::uint64_t)>& due) {
+  due_jobs seen;
+  seen.milliseconds.reserve(warmup + jobs);
+  runtime rt{{.threads = 1}};
+  const auto store = open_broker(url_of(a), {.runtime = &rt});
+  tally ticks{warmup + jobs};
+  worker w{store, {.concurrency = static_cast<std::uint32_t>(a.number("concurrency"))}};
+  w.handle(on_due{due, &seen.milliseconds, &ticks});
+  production p = make_production(a, client{store});
+  serving s{w, ticks};
+  produce_on(rt, p, a.number("producers"), warmup);
+  ticks.wait_for(warmup);
+  s.check();
+  p.due = due;
+  produce_on(rt, p, a.number("producers"), warmup + jobs);
+  const bool in_time = std::chrono::system_clock::now() < first_due;
+  ticks.wait_for(warmup + jobs);
+  seen.seconds_after_due = std::chrono::duration<double>(std::chrono::system_clock::now() - first_due).count();
+  s.check();
+  s.wait_until_settled(warmup + jobs);
+  s.stop();
+  const in_store left = rt.block_on(count(client{store}));
+  const worker_health h = w.health();
+  if (!in_time) {
+    seen.failure = "the jobs were not all in the store before they were due";
+  } else if (p.accepted.load() != warmup + jobs || ticks.wrong() != 0 || h.completed != warmup + jobs || h.failed + h.lost != 0 ||
+             left.ready + left.scheduled + left.other != 0) {
+    seen.failure =
+        fmt::format("of {} jobs put in {} were accepted and {} settled, {} were handled twice or are unknown; left: {}",
+                    warmup + jobs, p.accepted.load(), h.completed, ticks.wrong(), left.ready + left.scheduled + left.other);
+  }
+  seen.milliseconds.erase(seen.milliseconds.begin(), seen.milliseconds.begin() + static_cast<std::ptrdiff_t>(warmup));
+  return seen;
+}
+
+// Many jobs that are due at the same moment: from that moment to the end of the last handler.
+boost::json::object promotion(const arguments& a) {
+  const std::uint64_t warmup = a.number("warmup");
+  const std::uint64_t jobs = a.number("jobs");
+  const auto due =
+      std::chrono::ceil<std::chrono::seconds>(std::chrono::system_clock::now()) + std::chrono::seconds{a.number("due_in_s")};
+  due_jobs seen = handle_due(a, warmup, jobs, due, [due](std::uint64_t) { return due; });
+  const double first = *std::ranges::min_element(seen.milliseconds);
+  if (seen.failure.empty() && first < 0) seen.failure = fmt::format("a job was started {:.3g} ms before it was due", -first);
+  auto line = line_of(static_cast<double>(jobs) / seen.seconds_after_due, std::move(seen.failure));
+  line["note"] = fmt::format("The first was started {:.3g} s after it was due.", first / 1000);
+  return line;
+}
+
+// Few jobs, each due at a moment of its own: how long after it the handler starts.
+boost::json::object lateness(const arguments& a) {
+  const std::uint64_t samples = a.number("samples");
+  const std::uint64_t span_us = a.number("span_ms") * 1000;
+  const auto begin = std::chrono::system_clock::now() + std::chrono::milliseconds{a.number("ahead_ms")};
+  due_jobs seen = handle_due(a, 0, samples, begin,
+                             [=](std::uint64_t n) { return begin + std::chrono::microseconds{scattered(n) % span_us}; });
+  const auto early = std::ranges::count_if(seen.milliseconds, [](double late) { return late < 0; });
+  auto line = latency_line(seen.milliseconds, std::move(seen.failure));
+  if (early > 0)
+    line["note"] = fmt::format("{} {} were started before they were due, up to {:.3g} ms.",
+                               std::string_view{line["note"].as_string()}, early, -*std::ranges::min_element(seen.milliseconds));
+  return line;
+}
+
+// What the whole process uses while there is nothing to do, in a minute: its CPU time, or the commands that it sends to a server.
 boost::json::object idle(const arguments& a) {
   start_with_empty_store(a);
   const std::uint64_t warmup = a.number("warmup");
@@ -639,14 +787,28 @@ boost::json::object idle(const arguments& a) {
   s.wait_until_settled(warmup);
   // What follows the work (a checkpoint, memory given back) is not idling.
   std::this_thread::sleep_for(std::chrono::seconds{2});
+  const bool on_redis = a.text("broker") == "redis";
+  const auto commands = [&] { return server_info(a, "stats", "total_commands_processed"); };
+  // The first look tells what a look adds by itself.
+  const double first_look = on_redis ? commands() : 0;
+  const double commands_before = on_redis ? commands() : 0;
+  const auto server = watch_server(a);
   const double before = cpu_seconds();
   const stopwatch clock;
   std::this_thread::sleep_for(std::chrono::seconds{a.number("seconds")});
-  const double used = cpu_seconds() - before;
-  const double seconds = clock.seconds();
+  const double minutes = clock.seconds() / 60;
+  const double used = (cpu_seconds() - before) / minutes;
+  const double server_used = server ? server->seconds() / minutes : 0;
+  const double sent = on_redis ? (commands() - commands_before - (commands_before - first_look)) / minutes : 0;
   const bool ready = s.health().ready;
   s.stop();
-  return line_of(used * 60 / seconds, ready && ticks.wrong() == 0 ? "" : "the worker was not ready after the window");
+  const bool wants_commands = a.text("figure", "cpu") == "commands";
+  auto line =
+      line_of(wants_commands ? sent : used, ready && ticks.wrong() == 0 ? "" : "the worker was not ready after the window");
+  if (on_redis)
+    line["note"] = fmt::format("In a minute: {:.3g} ms of CPU time, {:.0f} commands, {:.3g} ms of the server's CPU time.",
+                               used * 1000, sent, server_used * 1000);
+  return line;
 }
 
 boost::json::object prepare(const arguments& a) {
@@ -676,6 +838,10 @@ int main(int argc, char** argv) {
     if (a.scenario() == "latency") return latency(a);
     if (a.scenario() == "idle") return idle(a);
     if (a.scenario() == "prepare") return prepare(a);
-    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: e2e, enqueue, latency, idle, prepare", a.scenario()));
+    if (a.scenario() == "memory") return memory(a);
+    if (a.scenario() == "promotion") return promotion(a);
+    if (a.scenario() == "lateness") return lateness(a);
+    throw bad_arguments(fmt::format(
+        "there is no scenario '{}'; there is: e2e, enqueue, latency, promotion, lateness, memory, idle, prepare", a.scenario()));
   });
 }

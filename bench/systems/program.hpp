@@ -2,10 +2,12 @@
 // A program that cannot do its work says why on standard error and ends with 1, or 2 where the arguments are at fault.
 #pragma once
 
+#include <sys/types.h>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -81,6 +83,36 @@ class stopwatch {
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
+
+/// How much of a core another process, the server, uses while this lives: the kernel tells the CPU time of any process.
+class server_load {
+ public:
+  explicit server_load(pid_t server) {
+    if (::clock_getcpuclockid(server, &clock_) != 0)
+      throw std::runtime_error(fmt::format("the CPU time of the server, process {}, is not to be had", server));
+    before_ = used();
+  }
+  /// CPU seconds since it was made.
+  [[nodiscard]] double seconds() const { return used() - before_; }
+
+ private:
+  [[nodiscard]] double used() const {
+    timespec t{};
+    ::clock_gettime(clock_, &t);
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+  }
+  clockid_t clock_{};
+  double before_ = 0;
+};
+
+/// A bijection that scatters: keys made of it arrive in random order, as ids from outside do, and pauses made of it are irregular.
+inline std::uint64_t scattered(std::uint64_t n) {
+  n ^= n >> 30;
+  n *= 0xbf58476d1ce4e5b9ULL;
+  n ^= n >> 27;
+  n *= 0x94d049bb133111ebULL;
+  return n ^ (n >> 31);
+}
 
 /// `main` of a program: `run` gets the arguments and returns the line to print.
 template <class Run>
