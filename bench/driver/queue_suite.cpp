@@ -1,6 +1,9 @@
-// The suite `queue`: durable jobs on the two embedded brokers, against SQLite by hand. The bars are those that the project set
+// The suite `queue`: durable jobs on the two embedded brokers, against SQLite by hand, and on Redis, against job systems for it and
+// the bare client library. The bars are those that the project set
 // itself before it measured.
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +23,26 @@ const std::string waiting_section = "End to end, sqlite: NORMAL, with jobs waiti
 const std::string enqueue_section = "Enqueue only";
 const std::string latency_section = "Enqueue to start of the handler, idle queue (figure: p99)";
 const std::string idle_section = "CPU time of an idle worker in a minute";
+const std::string redis_enqueue_section = "Redis: enqueue only, 4 producers";
+const std::string redis_await_section = "Redis: end to end, 4 producers await each";
+const std::string redis_batch_section = "Redis: end to end, 4 producers put in batches";
+const std::string redis_waiting_section = "Redis: end to end, with jobs waiting";
+const std::string redis_latency_section = "Redis: enqueue to start of the handler, idle queue (figure: p99)";
+const std::string redis_promotion_section =
+    "Redis: jobs that are all due in the same second, from that second to the end of the last handler";
+const std::string redis_lateness_section = "Redis: due time to start of the handler, light load (figure: p99)";
+const std::string redis_memory_section = "Redis: memory of the server for each waiting job of 100 bytes";
+const std::string redis_idle_section = "Redis: CPU time of an idle worker in a minute";
+const std::string redis_commands_section =
+    "Redis: commands that the server runs in a minute for an idle worker, those in scripts counted";
+
+struct job_system {
+  std::string name;
+  std::string program;
+};
+const job_system asynq{"asynq", "bench-asynq_queue"};
+const job_system chronos{"chronos-go", "bench-chronos_queue"};
+const job_system hiredis{"hiredis", "bench-hiredis_queue"};
 
 measurement ergon_row(std::string key, const std::string& section, std::string title, std::string scenario,
                       boost::json::object params) {
@@ -66,6 +89,7 @@ class queue_suite {
     sqlite_full();
     waiting();
     enqueue();
+    redis();
     return std::move(suite_);
   }
 
@@ -298,6 +322,203 @@ class queue_suite {
       m.rounds_at_most = quick_ ? 1 : 3;
       m.remark = "CPU time of the whole process, scaled to a minute";
       add(std::move(m));
+    }
+  }
+
+  // What all rows on Redis have in common. Whoever has no use for a parameter ignores it; how many threads a peer takes is its own affair.
+  static boost::json::object redis_params(const std::string& style) {
+    boost::json::object p{{"broker", "redis"}, {"producers", 4}, {"producer_style", style}, {"payload_bytes", 100}};
+    return p;
+  }
+
+  measurement& redis_row(const std::string& key, const std::string& section, const std::string& title,
+                         const std::string& scenario, boost::json::object params, const std::string& unit = "jobs/s") {
+    measurement m = ergon_row("redis-" + key, section, title, scenario, std::move(params));
+    m.params["threads"] = 1;
+    m.params["producers_in"] = "runtime";
+    if (m.params.at("producer_style") == "batch") m.params["batch"] = 100;
+    m.unit = unit;
+    m.better = unit == "jobs/s" ? direction::higher : direction::lower;
+    m.on_redis = true;
+    return add(std::move(m));
+  }
+
+  // The same for a peer; it is compared with ergon's row.
+  measurement& redis_peer(const measurement& ours, const job_system& with, const std::string& title) {
+    measurement m = ours;
+    m.key = fmt::format("{}-{}", ours.key, with.name);
+    m.title = title;
+    m.system = with.name;
+    m.program = with.program;
+    m.baseline = ours.key;
+    m.baseline_title = "ergon";
+    for (const char* const ergons_own : {"threads", "producers_in"}) m.params.erase(ergons_own);
+    return add(std::move(m));
+  }
+  // A row that says why there is none.
+  void redis_without(const measurement& ours, const job_system& with, const std::string& why) {
+    measurement& m = redis_peer(ours, with, ours.title);
+    m.baseline.clear();
+    m.lacks = why;
+  }
+  // What its users reach for; a slow one takes part in fewer rounds.
+  void redis_rivals(const measurement& ours, const std::string& title, unsigned rounds_at_most = 1000) {
+    for (const job_system& with : {asynq, chronos}) {
+      measurement& m = redis_peer(ours, with, title);
+      m.rounds_at_most = std::min(m.rounds_at_most, rounds_at_most);
+    }
+  }
+  void redis_rivals_without(const measurement& ours, const std::string& what) {
+    for (const job_system& with : {asynq, chronos}) redis_without(ours, with, fmt::format("{} has {}", with.name, what));
+  }
+  void redis_bound(const measurement& ours, const std::string& title, std::int64_t batch) {
+    measurement& m = redis_peer(ours, hiredis, title);
+    m.params.erase("concurrency");
+    if (batch > 0) m.params["batch"] = batch;
+    m.remark = "No queue: it decodes nothing, counts nothing, checks no owner, and a crash loses what its consumer had read";
+  }
+
+  void redis() {
+    redis_enqueue();
+    redis_end_to_end("await", redis_await_section, sized(20'000, 200'000));
+    redis_end_to_end("batch", redis_batch_section, sized(20'000, 200'000));
+    redis_latency();
+    redis_due();
+    redis_memory();
+    redis_waiting();
+    redis_idle();
+  }
+
+  void redis_enqueue() {
+    const std::int64_t jobs = sized(20'000, 200'000);
+    const boost::json::object work{{"jobs", jobs}, {"warmup", jobs / 10}};
+    measurement ours = redis_row("enqueue-await", redis_enqueue_section, "each awaited, one thread", "enqueue",
+                                 with(redis_params("await"), work));
+    redis_rivals(ours, "each awaited, goroutines");
+    redis_bound(ours, "XADD, each awaited, a thread for each", 0);
+    ours = redis_row("enqueue-batch", redis_enqueue_section, "batches of 100, one thread", "enqueue",
+                     with(redis_params("batch"), work));
+    redis_rivals_without(ours, "no call that enqueues several jobs");
+    redis_bound(ours, "XADD, pipelines of 64, a thread for each", 64);
+  }
+
+  void redis_end_to_end(const std::string& style, const std::string& section, std::int64_t jobs) {
+    for (const int concurrency : {64, 16, 4, 1}) {
+      // A short run looks at both ends.
+      if (quick_ && concurrency != 64 && concurrency != 1) continue;
+      const auto params =
+          with(redis_params(style), {{"concurrency", concurrency}, {"jobs", jobs}, {"warmup", jobs / 10}, {"until", "handled"}});
+      const std::string key = fmt::format("{}-c{}", style, concurrency);
+      const std::string title = fmt::format("concurrency {}", concurrency);
+      const measurement ours = redis_row(key, section, title + ", one thread for all", "e2e", params);
+      if (style == "await") {
+        redis_rivals(ours, title, quick_ ? 1 : 5);
+      }
+      if (concurrency != 64) continue;
+      measurement two = ours;
+      two.key += "-two-threads";
+      two.title = title + ", two threads";
+      two.variant = "two-threads";
+      two.params["threads"] = 2;
+      add(std::move(two));
+      if (style == "batch") redis_rivals_without(ours, "no call that enqueues several jobs");
+      redis_bound(ours, style == "batch" ? "pipelines of 64; reads of 256, one consumer" : "reads of 256, one consumer",
+                  style == "batch" ? 64 : 0);
+    }
+  }
+
+  void redis_latency() {
+    const auto params = [&](std::int64_t samples, std::int64_t pause_us) {
+      return with(redis_params("await"),
+                  {{"producers", 1}, {"concurrency", 16}, {"samples", samples}, {"pause_us", pause_us}, {"warmup", 50}});
+    };
+    const measurement ours =
+        redis_row("latency", redis_latency_section, "a job every 5 ms", "latency", params(sized(300, 1'500), 5'000), "s");
+    // asynq looks once a second: samples must be spread over many of its looks to be at random moments between them.
+    measurement slow = ours;
+    slow.params = params(sized(80, 400), 100'000);
+    slow.params["warmup"] = 5;
+    slow.rounds_at_most = quick_ ? 1 : 3;
+    redis_rivals(slow, "a job every 100 ms, for it looks once a second");
+    redis_without(ours, hiredis, "hiredis is no queue: its consumer waits in a blocking read");
+  }
+
+  void redis_due() {
+    const std::int64_t jobs = sized(20'000, 100'000);
+    measurement ours = redis_row(
+        "promotion", redis_promotion_section, fmt::format("{} jobs, put in batches", number_text(static_cast<double>(jobs))),
+        "promotion",
+        with(redis_params("batch"), {{"concurrency", 64}, {"jobs", jobs}, {"warmup", 1'000}, {"due_in_s", sized(2, 5)}}));
+    suite_.rows.back().rounds_at_most = ours.rounds_at_most = quick_ ? 1 : 5;
+    measurement awaited = ours;
+    awaited.params = with(ours.params, {{"producer_style", "await"}, {"due_in_s", sized(3, 10)}});
+    redis_rivals(awaited, "each awaited when it was put in");
+    redis_without(ours, hiredis, "hiredis has no jobs that are due later");
+
+    ours = redis_row(
+        "lateness", redis_lateness_section, "jobs due at irregular moments", "lateness",
+        with(redis_params("await"),
+             {{"concurrency", 16}, {"samples", sized(200, 500)}, {"ahead_ms", 1'000}, {"span_ms", sized(5'000, 20'000)}}),
+        "s");
+    suite_.rows.back().rounds_at_most = ours.rounds_at_most = quick_ ? 1 : 3;
+    redis_rivals(ours, "jobs due at irregular moments");
+    redis_without(ours, hiredis, "hiredis has no jobs that are due later");
+  }
+
+  void redis_memory() {
+    const std::int64_t jobs = sized(20'000, 200'000);
+    const measurement ours =
+        redis_row("memory", redis_memory_section, fmt::format("{} jobs", number_text(static_cast<double>(jobs))), "memory",
+                  with(redis_params("await"), {{"jobs", jobs}, {"warmup", 1'000}}), "bytes");
+    suite_.rows.back().rounds_at_most = quick_ ? 1 : 3;
+    measurement once = ours;
+    once.rounds_at_most = quick_ ? 1 : 3;
+    redis_rivals(once, ours.title);
+    redis_bound(once, "entries of a stream", 0);
+  }
+
+  void redis_waiting() {
+    const std::int64_t many = sized(100'000, million);
+    // Producers must be able to outrun the worker, or it eats up what stands there: ergon's put in batches.
+    redis_waiting_rows(nullptr, "batch", many, sized(100'000, 400'000));
+    for (const job_system& with : {asynq, chronos}) redis_waiting_rows(&with, "await", many, sized(20'000, 60'000));
+  }
+  void redis_waiting_rows(const job_system* peer, const std::string& style, std::int64_t many, std::int64_t jobs) {
+    std::string baseline;
+    for (const std::int64_t waiting : {std::int64_t{10'000}, many}) {
+      const auto params = with(redis_params(style), {{"concurrency", 64},
+                                                     {"jobs", jobs},
+                                                     {"warmup", jobs / 10},
+                                                     {"until", "handled"},
+                                                     {"waiting", waiting},
+                                                     {"window", 1'000}});
+      measurement& m = redis_row(fmt::format("waiting-{}", waiting), redis_waiting_section,
+                                 number_text(static_cast<double>(waiting)) + " waiting", "e2e", params);
+      m.rounds_at_most = quick_ ? 1 : 3;
+      if (peer != nullptr) {
+        m.key += "-" + peer->name;
+        m.system = peer->name;
+        m.program = peer->program;
+        for (const char* const ergons_own : {"threads", "producers_in"}) m.params.erase(ergons_own);
+      }
+      if (baseline.empty()) {
+        baseline = m.key;
+      } else {
+        m.baseline = baseline;
+        m.baseline_title = "10,000 waiting";
+      }
+    }
+  }
+
+  void redis_idle() {
+    for (const auto& [figure, section, unit] :
+         {std::tuple{"cpu", redis_idle_section, "s"}, {"commands", redis_commands_section, "commands"}}) {
+      measurement ours = redis_row(
+          fmt::format("idle-{}", figure), section, "a worker of one queue, concurrency 16", "idle",
+          with(redis_params("await"), {{"concurrency", 16}, {"seconds", sized(5, 20)}, {"warmup", 1'000}, {"figure", figure}}),
+          unit);
+      suite_.rows.back().rounds_at_most = ours.rounds_at_most = quick_ ? 1 : 3;
+      redis_rivals(ours, ours.title);
     }
   }
 
