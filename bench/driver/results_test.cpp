@@ -50,6 +50,17 @@ TEST(ResultsTest, ARowOfTheFileHasTheFieldsOfSchema1) {
   EXPECT_EQ(ratio.at("verdict"), "faster");
 }
 
+TEST(ResultsTest, ARateIsBoundByTheServerOnlyWhereItWasMeasuredBusy) {
+  results all = two_rows();
+  all.rows[0].server_busy = {0.96, 0.99, 0.50};
+  all.rows[1].server_busy = {0.94, 0.93, 0.99};
+  const auto file = to_json(all);
+  const auto& rows = file.at("rows").as_array();
+  EXPECT_EQ(rows.at(0).at("bound_by"), "server");
+  EXPECT_FALSE(rows.at(1).as_object().contains("bound_by"));
+  EXPECT_NE(note_of(all, all.rows[1]).find("The server used 94% of a core."), std::string::npos);
+}
+
 TEST(ResultsTest, OfAVoidRowTheRoundsStayAndNothingIsSaidAboutThem) {
   results all = two_rows();
   all.rows[1].failure = "its work did not check";

@@ -124,20 +124,23 @@ class shared_redis {
  public:
   shared_redis(fs::path folder, boost::json::object& environment) : folder_{std::move(folder)}, environment_{&environment} {}
 
-  /// Gives an empty server, as arguments for a program.
-  std::vector<std::string> arguments() {
-    if (!server_) {
-      if (!why_not_.empty()) throw std::runtime_error(why_not_);
-      try {
+  /// Adds where an empty server is to a program's arguments. Returns why there is none; empty otherwise.
+  std::string add_to(std::vector<std::string>& arguments) {
+    if (!why_not_.empty()) return why_not_;
+    try {
+      if (!server_) {
         server_.emplace(folder_);
-      } catch (const std::exception& e) {
-        why_not_ = e.what();
-        throw;
+        (*environment_)["redis"] = fmt::format("{}, {}", server_->version(), redis_server::settings());
       }
-      (*environment_)["redis"] = fmt::format("{}, {}", server_->version(), redis_server::settings());
+      server_->clear();
+    } catch (const std::exception& e) {
+      // One that died is started anew for the next row; what could not be started will not be next time either.
+      if (!server_) why_not_ = e.what();
+      server_.reset();
+      return e.what();
     }
-    server_->clear();
-    return {"--redis", server_->url(), "--server_pid", std::to_string(server_->pid())};
+    arguments.insert(arguments.end(), {"--redis", server_->url(), "--server_pid", std::to_string(server_->pid())});
+    return {};
   }
 
  private:
@@ -233,15 +236,8 @@ void run_suite(const suite& s, const fs::path& programs, const work_folder& work
         auto arguments = arguments_of(row.what.scenario, row.what.params);
         arguments.insert(arguments.end(), {"--dir", fresh_folder(work, row.what.store).string()});
         reply r;
-        try {
-          if (row.what.on_redis) {
-            const auto where = redis.arguments();
-            arguments.insert(arguments.end(), where.begin(), where.end());
-          }
-          r = run_program(programs / row.what.program, arguments, limit, row.peak_rss_kb);
-        } catch (const std::runtime_error& e) {
-          r.failure = e.what();
-        }
+        if (row.what.on_redis) r.failure = redis.add_to(arguments);
+        if (r.failure.empty()) r = run_program(programs / row.what.program, arguments, limit, row.peak_rss_kb);
         if (stop_requested()) return;
         row.failure = r.failure;
         if (r.failure.empty()) {

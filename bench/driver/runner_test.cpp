@@ -1,6 +1,8 @@
 #include "bench/driver/runner.hpp"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -107,6 +109,59 @@ TEST_F(RunnerTest, AProgramThatHangsIsKilledWithWhatItStarted) {
   const child_end end = run_child(work_.path() / "hang", {}, std::chrono::seconds{0});
   EXPECT_TRUE(end.timed_out);
   EXPECT_EQ(end.code, 128 + 9);
+}
+
+TEST_F(RunnerTest, ARowOnRedisFindsAnEmptyServerThatIsGoneAfterTheRun) {
+  // Its figure is the server's process id, if the key is new each time.
+  program("visitor", R"sh(while [ $# -gt 1 ]; do
+case $1 in --redis) url=$2 ;; --server_pid) pid=$2 ;; esac; shift; done
+[ "$(redis-cli -u "$url" incr visits)" = 1 ] || exit 1
+echo "{\"value\": $pid, \"verified\": true, \"server_busy\": 0.97}")sh");
+  suite s{.name = "test", .rows = {row("a", "visitor")}, .stores = {}, .rounds = 3, .budget_seconds = 0};
+  s.rows[0].on_redis = true;
+  const auto all = measure(s);
+  EXPECT_EQ(all.rows[0].failure, "");
+  EXPECT_EQ(all.rows[0].bound_by(), "server");
+  EXPECT_NE(all.environment.at("redis").as_string().find("--appendonly no"), std::string_view::npos);
+  const auto pids = all.rows[0].values();
+  ASSERT_EQ(pids.size(), 3U);
+  EXPECT_EQ(pids.front(), pids.back());
+  EXPECT_EQ(::kill(static_cast<pid_t>(pids.front()), 0), -1);
+}
+
+TEST_F(RunnerTest, AServerThatARowHasKilledIsStartedAnewForTheNext) {
+  program("killer", R"(while [ $# -gt 1 ]; do case $1 in --server_pid) kill -9 "$2" ;; esac; shift; done
+echo '{"value": 1, "verified": true}')");
+  suite s{.name = "test",
+          .rows = {row("a", "killer"), row("b", "killer"), row("c", "killer")},
+          .stores = {},
+          .rounds = 1,
+          .budget_seconds = 0};
+  for (measurement& m : s.rows) m.on_redis = true;
+  const auto all = measure(s);
+  EXPECT_FALSE(all.rows[0].is_void());
+  EXPECT_TRUE(all.rows[1].is_void());
+  EXPECT_FALSE(all.rows[2].is_void());
+}
+
+TEST_F(RunnerTest, ARowOnRedisWithoutAServerSaysWhatIsMissing) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nowhere", 1);
+  suite s{.name = "test", .rows = {row("a", "any")}, .stores = {}, .rounds = 1, .budget_seconds = 0};
+  s.rows[0].on_redis = true;
+  const auto all = measure(s);
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(all.rows[0].failure,
+            "there is no Redis server: neither redis-server nor redis-check-rdb is in PATH (Debian: redis-tools)");
+}
+
+TEST_F(RunnerTest, WhatASystemLacksIsNotRunAndIsNoFailure) {
+  suite s{.name = "test", .rows = {row("a", "missing")}, .stores = {}, .rounds = 2, .budget_seconds = 0};
+  s.rows[0].lacks = "it has no batches";
+  const auto all = measure(s);
+  EXPECT_TRUE(all.rows[0].is_void());
+  EXPECT_FALSE(all.rows[0].has_failed());
+  EXPECT_EQ(to_json(all).at("rows").at(0).at("note"), "it has no batches");
 }
 
 TEST(ReplyTest, WhatIsNoLineOfJsonIsAFailure) {
