@@ -343,6 +343,8 @@ class queue_suite {
     return add(std::move(m));
   }
 
+  measurement& of_ergon(const std::string& key) { return *std::ranges::find(suite_.rows, key, &measurement::key); }
+
   // The same for a peer; it is compared with ergon's row.
   measurement& redis_peer(const measurement& ours, const job_system& with, const std::string& title) {
     measurement m = ours;
@@ -436,7 +438,7 @@ class queue_suite {
         redis_row("latency", redis_latency_section, "a job every 5 ms", "latency", params(sized(300, 1'500), 5'000), "s");
     // asynq looks once a second: samples must be spread over many of its looks to be at random moments between them.
     measurement slow = ours;
-    slow.params = params(sized(80, 400), 100'000);
+    slow.params = params(sized(50, 400), 100'000);
     slow.params["warmup"] = 5;
     slow.rounds_at_most = quick_ ? 1 : 3;
     redis_rivals(slow, "a job every 100 ms, for it looks once a second");
@@ -458,7 +460,7 @@ class queue_suite {
     ours = redis_row(
         "lateness", redis_lateness_section, "jobs due at irregular moments", "lateness",
         with(redis_params("await"),
-             {{"concurrency", 16}, {"samples", sized(200, 500)}, {"ahead_ms", 1'000}, {"span_ms", sized(5'000, 20'000)}}),
+             {{"concurrency", 16}, {"samples", sized(200, 500)}, {"ahead_ms", 1'000}, {"span_ms", sized(4'000, 20'000)}}),
         "s");
     suite_.rows.back().rounds_at_most = ours.rounds_at_most = quick_ ? 1 : 3;
     redis_rivals(ours, "jobs due at irregular moments");
@@ -513,12 +515,20 @@ class queue_suite {
   void redis_idle() {
     for (const auto& [figure, section, unit] :
          {std::tuple{"cpu", redis_idle_section, "s"}, {"commands", redis_commands_section, "commands"}}) {
+      // A worker beats every five seconds: a short window counts too many commands, or too few.
+      if (quick_ && unit == std::string_view{"commands"}) continue;
       measurement ours = redis_row(
           fmt::format("idle-{}", figure), section, "a worker of one queue, concurrency 16", "idle",
           with(redis_params("await"), {{"concurrency", 16}, {"seconds", sized(5, 20)}, {"warmup", 1'000}, {"figure", figure}}),
           unit);
       suite_.rows.back().rounds_at_most = ours.rounds_at_most = quick_ ? 1 : 3;
       redis_rivals(ours, ours.title);
+      if (unit == std::string_view{"commands"}) {
+        of_ergon(ours.key).remark =
+            "Most are one script's look at every part of the queue, every five seconds, for what is due or was kept long enough; "
+            "asynq asks "
+            "for less, once a second";
+      }
     }
   }
 
