@@ -17,6 +17,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "bench/driver/statistics.hpp"
 #include "bench/systems/program.hpp"
 
 namespace ergon::bench {
@@ -117,6 +118,8 @@ class body {
   std::string text_;
 };
 
+std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 std::uint64_t number_in(const redisReply& record) {
   std::uint64_t n = 0;
   if (record.len >= number_at + digits) std::from_chars(record.str + number_at, record.str + number_at + digits, n);
@@ -146,6 +149,18 @@ class producers {
     threads.clear();
     troubles_.check();
     next_.store(last + 1);
+  }
+  /// Puts in `jobs` one at a time, at irregular moments, and says in `sent` when.
+  void run_paced(std::uint64_t jobs, std::uint64_t pause_us, std::vector<std::int64_t>& sent) {
+    body bytes;
+    const std::uint64_t least = pause_us / 5;
+    for (std::uint64_t i = 1; i <= jobs; ++i) {
+      std::this_thread::sleep_for(std::chrono::microseconds{least + scattered(i) % (2 * (pause_us - least))});
+      const std::uint64_t n = next_.fetch_add(1);
+      sent[n] = now_ns();
+      (void)connections_.front()->ask({"XADD", key, "*", "r", bytes.of(first_number + n)});
+      accepted_.fetch_add(1, std::memory_order_relaxed);
+    }
   }
   [[nodiscard]] std::uint64_t accepted() const noexcept { return accepted_.load(); }
 
@@ -197,6 +212,10 @@ class consumer {
       std::this_thread::sleep_for(std::chrono::microseconds{50});
     }
   }
+  /// From now on it notes when each job came. Not while it runs.
+  void note_arrivals() { arrived_.resize(seen_.size()); }
+  /// After `stop`.
+  [[nodiscard]] const std::vector<std::int64_t>& arrived() const noexcept { return arrived_; }
   [[nodiscard]] std::uint64_t handled() const noexcept { return handled_.load(); }
   /// After `stop`.
   [[nodiscard]] std::uint64_t wrong() const {
@@ -228,6 +247,7 @@ class consumer {
   void tick(std::uint64_t n) {
     if (n >= 1 && n < seen_.size()) {
       ++seen_[n];
+      if (!arrived_.empty()) arrived_[n] = now_ns();
     } else {
       ++foreign_;
     }
@@ -235,6 +255,7 @@ class consumer {
 
   connection over_;
   std::vector<std::uint8_t> seen_;
+  std::vector<std::int64_t> arrived_;
   trouble& troubles_;
   std::uint64_t foreign_ = 0;
   std::vector<std::string_view> ack_;
@@ -304,6 +325,34 @@ boost::json::object e2e(const arguments& a) {
   return line;
 }
 
+// From the moment before the XADD until the consumer has the entry, one at a time.
+boost::json::object latency(const arguments& a) {
+  const std::uint64_t warmup = a.number("warmup");
+  const std::uint64_t samples = a.number("samples");
+  trouble troubles;
+  consumer taker{a, warmup + samples, troubles};
+  taker.note_arrivals();
+  producers makers{a, troubles};
+  std::vector<std::int64_t> sent(warmup + samples + 1);
+  taker.start();
+  makers.run_paced(warmup, a.number("pause_us"), sent);
+  taker.wait_for(warmup);
+  makers.run_paced(samples, a.number("pause_us"), sent);
+  taker.wait_for(warmup + samples);
+  taker.stop();
+  std::vector<double> milliseconds;
+  for (std::uint64_t n = warmup + 1; n <= warmup + samples; ++n)
+    milliseconds.push_back(static_cast<double>(taker.arrived()[n] - sent[n]) / 1e6);
+  connection c{a};
+  std::string failure = check_store(c, makers.accepted(), warmup + samples, 0);
+  if (taker.wrong() != 0) failure = fmt::format("{} entries came twice or are unknown", taker.wrong());
+  const double p99 = percentile(milliseconds, 99);
+  auto line = line_of(p99 / 1000, failure);
+  line["latency_ms"] =
+      boost::json::object{{"p50", percentile(milliseconds, 50)}, {"p95", percentile(milliseconds, 95)}, {"p99", p99}};
+  return line;
+}
+
 double used_memory(connection& c) {
   const reply info = c.ask({"INFO", "memory"});
   const std::string_view text{info->str, info->len};
@@ -335,7 +384,8 @@ int main(int argc, char** argv) {
   return run_program(argc, argv, [](const arguments& a) {
     if (a.scenario() == "enqueue") return enqueue(a);
     if (a.scenario() == "e2e") return e2e(a);
+    if (a.scenario() == "latency") return latency(a);
     if (a.scenario() == "memory") return memory(a);
-    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: enqueue, e2e, memory", a.scenario()));
+    throw bad_arguments(fmt::format("there is no scenario '{}'; there is: enqueue, e2e, latency, memory", a.scenario()));
   });
 }
