@@ -1,5 +1,6 @@
 #include "crash/life.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <stdexcept>
@@ -153,7 +154,7 @@ void clean_up(const std::shared_ptr<broker>& store) {
   worker w = worker_of(store, false);
   std::stop_source done;
   auto working = rt.spawn(w.serve(done.get_token()), "worker");
-  rt.block_on([](client jobs) -> task<void> {
+  rt.block_on([](client jobs, const worker& own) -> task<void> {
     for (;;) {
       std::uint64_t live = 0;
       for (const auto& q : co_await jobs.queues()) {
@@ -169,12 +170,13 @@ void clean_up(const std::shared_ptr<broker>& store) {
         }
       }
       // Some stores learn of a death only when a lease has run out.
-      if (live == 0 && (co_await jobs.workers()).size() <= 1) {
+      const auto workers = co_await jobs.workers();
+      if (live == 0 && std::ranges::all_of(workers, [&](const worker_info& w) { return w.id == own.id(); })) {
         co_return;
       }
       co_await sleep_for(1ms);
     }
-  }(client{store}));
+  }(client{store}, w));
   done.request_stop();
   rt.block_on([](join_handle<void> handle) -> task<void> { co_await handle; }(std::move(working)));
 }
