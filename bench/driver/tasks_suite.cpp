@@ -224,8 +224,9 @@ class tasks_suite {
       p["body"] = body;
       return p;
     };
-    must_beat(add(fib, "fib-handles", "spawned and joined through handles, two threads", "fork_join_fib", with_body("handles"), "s"),
-              "fib-onetbb", onetbb, 1.4);
+    must_beat(
+        add(fib, "fib-handles", "spawned and joined through handles, two threads", "fork_join_fib", with_body("handles"), "s"),
+        "fib-onetbb", onetbb, 1.4);
     measurement& forked = add(fib, "fib-fork", "fork_join, two threads", "fork_join_fib", with_body("fork"), "s");
     must_beat(forked, "fib-onetbb", onetbb, 1.8);
     measurement ours = forked;
@@ -233,8 +234,8 @@ class tasks_suite {
     yardstick(ours, onetbb, "task_group, two threads");
 
     const std::string skynet = "Fork and join: skynet, a tree of ten children per node with a million leaves";
-    must_beat(add(skynet, "skynet", "two threads", "fork_join_skynet", {{"leaves", million}, {"threads", 2}}, "s"), "skynet-onetbb", onetbb,
-              1.8);
+    must_beat(add(skynet, "skynet", "two threads", "fork_join_skynet", {{"leaves", million}, {"threads", 2}}, "s"),
+              "skynet-onetbb", onetbb, 1.8);
     ours = suite_.rows.back();
     yardstick(ours, onetbb, "task_group, two threads");
     against(ours, go).title = "a goroutine for each node, sums through channels";

@@ -383,7 +383,8 @@ int main(int argc, char** argv) {
     if (a.scenario() == "timers") return timers(a);
     if (a.scenario() == "allocations") return allocations(a);
     throw bad_arguments(
-        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fork_join_fib, fork_join_skynet, ping_pong, "
+        fmt::format("there is no scenario '{}'; there is: sleep, after, cancel, stall, spawn, channel, fork_join_fib, "
+                    "fork_join_skynet, ping_pong, "
                     "timers, allocations",
                     a.scenario()));
   });

@@ -23,7 +23,8 @@ struct backoff_options {
 namespace detail {
 
 /// The bound of the wait after `failures` failures in a row (1 is the first).
-[[nodiscard]] ERGON_EXPORT std::chrono::nanoseconds backoff_bound(const backoff_options& options, std::uint32_t failures) noexcept;
+[[nodiscard]] ERGON_EXPORT std::chrono::nanoseconds backoff_bound(const backoff_options& options,
+                                                                  std::uint32_t failures) noexcept;
 /// Drawn evenly from nought to `bound`.
 [[nodiscard]] ERGON_EXPORT std::chrono::nanoseconds jittered(std::chrono::nanoseconds bound) noexcept;
 /// Drawn evenly from half of `bound` to all of it: where coming back at once would be rude.
