@@ -55,18 +55,24 @@ call client::run(const commands& asked, std::span<reply> answers) {
   return call{next(), asked, answers};
 }
 
-task<void> client::repeat(const commands& asked, std::span<reply> answers) {
+task<bool> client::repeat(const commands& asked, std::span<reply> answers, on_cancel cancelled) {
   const auto& clock = connections_.front()->runtime().clock();
   const steady_time until = clock.steady() + options_.patience;
+  bool in_doubt = false;
   for (std::uint32_t failures = 1;; ++failures) {
     for (reply& answer : answers) answer.clear();
     try {
-      co_await run(asked, answers);
-      if (!asks_to_come_back(answers) || clock.steady() >= until) co_return;
+      auto once = run(asked, answers);
+      if (cancelled == on_cancel::go_on) once.ignore_cancel();
+      co_await once;
+      if (!asks_to_come_back(answers) || clock.steady() >= until) co_return in_doubt;
     } catch (const error& e) {
       if (e.reason() != errc::unknown_outcome || clock.steady() >= until) throw;
+      in_doubt = true;
     }
-    co_await sleep_for(detail::half_jittered(detail::backoff_bound(between_repeats, failures)));
+    auto pause = sleep_for(detail::half_jittered(detail::backoff_bound(between_repeats, failures)));
+    if (cancelled == on_cancel::go_on) pause.ignore_cancel();
+    co_await pause;
   }
 }
 

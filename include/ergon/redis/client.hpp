@@ -39,6 +39,9 @@ namespace ergon::redis {
 
 class multiplexer;
 
+/// What `client::repeat` does when the awaiting task is cancelled.
+enum class on_cancel : std::uint8_t { stop, go_on };
+
 /// A call under way; lies in the awaiting frame.
 class ERGON_EXPORT call final : public operation {
  public:
@@ -53,6 +56,9 @@ class ERGON_EXPORT call final : public operation {
  private:
   friend class client;
   friend class multiplexer;
+
+  /// What `client::repeat` does when the awaiting task is cancelled.
+  enum class on_cancel : std::uint8_t { stop, go_on };
   enum class state : std::uint8_t { fresh, queued, wants_room, ended };
 
   call(multiplexer& on, const commands& asked, std::span<reply> answers) noexcept : on_(&on), asked_(&asked), answers_(answers) {}
@@ -101,8 +107,8 @@ class ERGON_EXPORT client {
   [[nodiscard]] call run(const commands& asked, std::span<reply> answers);
   [[nodiscard]] call run(const commands& asked, reply& answer) { return run(asked, {&answer, 1}); }
   /// `run`, again and again where the outcome is unknown, or where the server asks to come back later (`LOADING`, `MASTERDOWN`, `TRYAGAIN`, `BUSY`):
-  /// for commands that may run twice, for `patience` in all.
-  [[nodiscard]] task<void> repeat(const commands& asked, std::span<reply> answers);
+  /// for commands that may run twice, for `patience` in all. True if nobody knows whether they ran twice.
+  [[nodiscard]] task<bool> repeat(const commands& asked, std::span<reply> answers, on_cancel cancelled = on_cancel::stop);
 
   /// Waits until there is a connection. Throws `errc::unavailable` with what the last attempt met after `patience`; `errc::closed`.
   [[nodiscard]] task<server_info> connected();

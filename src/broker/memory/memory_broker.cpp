@@ -20,6 +20,7 @@
 
 #include "broker/check.hpp"
 #include "broker/memory/store.hpp"
+#include "broker/rest.hpp"
 
 namespace ergon {
 
@@ -54,10 +55,8 @@ std::shared_ptr<store> store_named(const std::string& name) {
 
 instant time_of(const ergon::clock& clock) { return {.wall = clock.wall(), .boot = clock.boot().count()}; }
 
-task<void> wait_for(event& e) { co_await e.wait(); }
-
 /// Waits until something earlier comes up or the first entry of the agenda is due.
-task<void> rest(ergon::clock& clock, event& news, agenda next) {
+task<void> rest_until_due(ergon::clock& clock, event& news, agenda next) {
   // The calendar may be set and the machine may sleep; neither moves a timer that waits.
   constexpr std::int64_t look_again = 1'000'000'000;
   constexpr std::int64_t look_again_at_kept = 60 * look_again;
@@ -70,12 +69,7 @@ task<void> rest(ergon::clock& clock, event& news, agenda next) {
   if (next.boot) span = std::min(span, *next.boot - now.boot);
   if (next.wall) span = std::min(span, *next.wall - now.wall.time_since_epoch().count());
   if (next.expiry) span = std::min(span, *next.expiry - now.boot);
-  if (span <= 0) co_return;
-  try {
-    co_await timeout(std::chrono::nanoseconds{span}, wait_for(news));
-  } catch (const error& end) {
-    if (end.reason() != errc::timed_out) throw;
-  }
+  co_await rest(news, std::chrono::nanoseconds{span});
 }
 
 class memory_consumer final : public consumer {
@@ -134,7 +128,7 @@ class memory_consumer final : public consumer {
       news.reset();
       agenda next;
       while (store_->maintain(time_of(clock_), next)) co_await yield();
-      co_await rest(clock_, news, next);
+      co_await rest_until_due(clock_, news, next);
     }
   }
 

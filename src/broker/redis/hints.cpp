@@ -7,6 +7,8 @@
 #include <ergon/runtime/sleep.hpp>
 #include <ergon/runtime/task_group.hpp>
 
+#include "broker/rest.hpp"
+
 namespace ergon::redis_store {
 
 namespace {

@@ -16,6 +16,7 @@
 #include "broker/redis/inspector.hpp"
 #include "broker/redis/serial.hpp"
 #include "broker/redis/upkeep.hpp"
+#include "broker/rest.hpp"
 #include "broker/rules.hpp"
 
 namespace ergon::redis_store {
@@ -56,8 +57,6 @@ entry_place entry_place::of(lease_token lease) noexcept {
           .number = lease.number};
 }
 
-lease_token entry_place::lease() const noexcept { return token_of(queue, is_front, {.ms = ms, .number = number}); }
-
 std::string entry_place::text() const { return fmt::format("{}{}-{}", is_front ? 'f' : 'r', ms, number); }
 
 member::member(std::shared_ptr<server> at, std::shared_ptr<hints> from, consumer_options options, std::string name)
@@ -76,8 +75,7 @@ task<void> member::join() {
   for (const queue_share& share : options_.queues) {
     sources_.push_back({.name = share.name, .in = co_await server_->queue(share.name)});
   }
-  started_ms_ = server_->now_ms();
-  about_ = describe_worker(options_, started_ms_);
+  about_ = describe_worker(options_, server_->now_ms());
   co_await beat_once();
   hints_->add(*this);
   reader_ = server_->runtime().spawn(read_jobs(shared_from_this()), "redis fetch");
@@ -496,6 +494,14 @@ task<void> member::hand_back(std::vector<lease_token> these) {
   co_await settle(what, out);
 }
 
+void member::ask_what_is_held(redis::commands& to) const {
+  for (const source& from : sources_) {
+    server_->begin(to, scripts::held, *from.in, 2);
+    to.arg(name_);
+    to.arg(most_pending);
+  }
+}
+
 task<void> member::adopt() {
   struct unknown {
     std::size_t queue;
@@ -505,11 +511,7 @@ task<void> member::adopt() {
   const server::borrowed reads{*server_};
   {
     const server::borrowed with{*server_};
-    for (const source& from : sources_) {
-      server_->begin(with->asked, scripts::held, *from.in, 2);
-      with->asked.arg(name_);
-      with->asked.arg(most_pending);
-    }
+    ask_what_is_held(with->asked);
     co_await server_->perform(server_->control(), *with, may_repeat::yes);
     for (std::size_t queue = 0; queue < sources_.size(); ++queue) {
       check(with->answers[queue], "read what a worker holds");
@@ -646,11 +648,7 @@ task<void> member::beat_once() {
   const server::borrowed with{*server_};
   with->asked.add("EVALSHA", scripts::beat.sha1, 3, server_->key("beats"), server_->key("workers"), server_->key("none"), name_,
                   fmt::format("{} {}", number, server_->now_ms()), about_);
-  for (const source& from : sources_) {
-    server_->begin(with->asked, scripts::held, *from.in, 2);
-    with->asked.arg(name_);
-    with->asked.arg(most_pending);
-  }
+  ask_what_is_held(with->asked);
   co_await server_->perform(server_->control(), *with, may_repeat::yes);
   check(with->answers[0], "heartbeat");
   for (std::size_t queue = 0; queue < sources_.size(); ++queue) check(with->answers[1 + queue], "heartbeat");

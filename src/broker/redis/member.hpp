@@ -44,7 +44,6 @@ struct entry_place {
   std::uint64_t number = 0;
 
   [[nodiscard]] static entry_place of(lease_token lease) noexcept;
-  [[nodiscard]] lease_token lease() const noexcept;
   /// `r1893456000000-7`
   [[nodiscard]] std::string text() const;
 };
@@ -123,7 +122,8 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
   static task<void> beat(std::shared_ptr<member> self);
   task<void> beat_once();
 
-  task<void> finish(std::span<const settlement> what, std::span<settled> out);
+  /// A question for each queue: what the store says that this worker holds.
+  void ask_what_is_held(redis::commands& to) const;
   void check_is_here() const;
   void stop() noexcept;
 
@@ -131,7 +131,6 @@ class member final : public std::enable_shared_from_this<member>, private hint_l
   std::shared_ptr<hints> hints_;
   consumer_options options_;
   std::string name_;
-  std::int64_t started_ms_ = 0;
   /// How it presents itself.
   std::string about_;
 

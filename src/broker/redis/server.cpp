@@ -5,11 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <ergon/base/backoff.hpp>
 #include <ergon/base/error.hpp>
 #include <ergon/base/text.hpp>
 #include <ergon/redis/error.hpp>
-#include <ergon/runtime/sleep.hpp>
 
 namespace ergon::redis_store {
 
@@ -17,9 +15,6 @@ namespace {
 
 constexpr std::size_t most_free = 16;
 constexpr std::size_t kept_answers = 64;
-constexpr backoff_options between_repeats{
-    .base = std::chrono::milliseconds{10}, .factor = 2.0, .cap = std::chrono::milliseconds{500}};
-
 bool any_error(std::span<const redis::reply> answers, std::string_view word) {
   return std::ranges::any_of(answers, [&](const redis::reply& answer) {
     const auto root = answer.root();
@@ -28,21 +23,6 @@ bool any_error(std::span<const redis::reply> answers, std::string_view word) {
                                (redis::error_word(root) == "ERR" && root.text().contains(fmt::format(": {} ", word))));
   });
 }
-
-bool asks_to_come_back(std::span<const redis::reply> answers) {
-  return std::ranges::any_of(answers, [](const redis::reply& answer) {
-    const auto root = answer.root();
-    return root.is_error() && redis::meaning_of(root.text()) == errc::unavailable;
-  });
-}
-
-task<void> pause_between(std::uint32_t failures) {
-  auto sleep = sleep_for(detail::half_jittered(detail::backoff_bound(between_repeats, failures)));
-  sleep.ignore_cancel();
-  co_await sleep;
-}
-
-task<void> wait_on(event& what) { co_await what.wait(); }
 
 redis::connection_options named(redis::connection_options of, std::string_view what) {
   if (of.client_name == redis::connection_options{}.client_name) of.client_name = fmt::format("{}-{}", of.client_name, what);
@@ -67,15 +47,6 @@ std::span<redis::reply> exchange::room() {
   return {answers.data(), asked.count()};
 }
 
-task<void> rest(event& until, std::chrono::nanoseconds at_most) {
-  if (at_most <= std::chrono::nanoseconds::zero()) co_return;
-  try {
-    co_await timeout(at_most, wait_on(until));
-  } catch (const error& e) {
-    if (e.reason() != errc::timed_out) throw;
-  }
-}
-
 void check(const redis::reply& answer, std::string_view asked) { redis::raise(answer.root(), asked); }
 
 server::server(redis::connection_options where, settings how, ergon::runtime& on, ergon::clock& by, logger log)
@@ -86,6 +57,7 @@ server::server(redis::connection_options where, settings how, ergon::runtime& on
       work_(on, named(by_clock(where, by), "work"), log_),
       control_(on, single(by_clock(where, by)), log_),
       hint_channel_(key("hints")) {
+  free_.reserve(most_free);
   if (by.is_manual()) {
     offset_ms_ = std::chrono::floor<std::chrono::milliseconds>(by.wall().time_since_epoch() - by.boot()).count();
   }
@@ -159,33 +131,18 @@ void server::give_back(std::unique_ptr<exchange> used) noexcept {
     if (text->capacity() > kept_bytes) text->shrink_to_fit();
   }
   const std::scoped_lock lock{mutex_};
-  if (free_.size() < most_free && free_.capacity() >= most_free) {
-    free_.push_back(std::move(used));
-  } else if (free_.empty()) {
-    try {
-      free_.reserve(most_free);
-      free_.push_back(std::move(used));
-    } catch (const std::bad_alloc&) {
-      // Then the next one makes its own.
-    }
-  }
+  if (free_.size() < most_free) free_.push_back(std::move(used));
 }
 
 task<void> server::exchange_once(redis::client& on, exchange& with, may_repeat again) {
   const auto answers = with.room();
-  const steady_time until = clock_->steady() + where().patience;
-  for (std::uint32_t failures = 1;; ++failures) {
-    for (redis::reply& answer : answers) answer.clear();
-    try {
-      auto call = on.run(with.asked, answers);
-      call.ignore_cancel();
-      co_await call;
-      if (again == may_repeat::no || !asks_to_come_back(answers) || clock_->steady() >= until) co_return;
-    } catch (const error& e) {
-      if (again == may_repeat::no || e.reason() != errc::unknown_outcome || clock_->steady() >= until) throw;
-      with.was_repeated = true;
-    }
-    co_await pause_between(failures);
+  for (redis::reply& answer : answers) answer.clear();
+  if (again == may_repeat::yes) {
+    with.was_repeated = co_await on.repeat(with.asked, answers, redis::on_cancel::go_on) || with.was_repeated;
+  } else {
+    auto call = on.run(with.asked, answers);
+    call.ignore_cancel();
+    co_await call;
   }
 }
 

@@ -22,7 +22,6 @@
 #include <ergon/redis/command.hpp>
 #include <ergon/redis/options.hpp>
 #include <ergon/redis/reply.hpp>
-#include <ergon/runtime/event.hpp>
 #include <ergon/runtime/runtime.hpp>
 #include <ergon/runtime/task.hpp>
 
@@ -115,7 +114,7 @@ class server {
  private:
   std::unique_ptr<exchange> take();
   void give_back(std::unique_ptr<exchange> used) noexcept;
-  task<void> exchange_once(redis::client& on, exchange& with, may_repeat again);
+  static task<void> exchange_once(redis::client& on, exchange& with, may_repeat again);
   task<void> load_scripts(redis::client& on);
   task<void> make_groups(redis::client& on, std::vector<const partition*> of);
   const partition* remember(std::string_view queue, std::uint32_t number);
@@ -134,9 +133,6 @@ class server {
   boost::unordered_flat_map<std::string_view, std::unique_ptr<const partition>> queues_;
   std::vector<std::unique_ptr<exchange>> free_;
 };
-
-/// Waits for the event, for so long at most.
-task<void> rest(event& until, std::chrono::nanoseconds at_most);
 
 /// Throws what the answer says, if it is an error; `asked` names the work for people.
 void check(const redis::reply& answer, std::string_view asked);

@@ -6,6 +6,7 @@
 #include <ergon/runtime/sleep.hpp>
 
 #include "broker/redis/inspector.hpp"
+#include "broker/rest.hpp"
 #include "broker/rules.hpp"
 
 namespace ergon::redis_store {

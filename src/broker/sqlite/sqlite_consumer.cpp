@@ -8,6 +8,8 @@
 
 #include <ergon/runtime/sleep.hpp>
 
+#include "broker/rest.hpp"
+
 namespace ergon::sqlite {
 
 namespace {
@@ -42,8 +44,6 @@ class withdrawal {
   fetch_base& fetch_;
   std::atomic<bool>& wanted_;
 };
-
-task<void> wait_on(event& what) { co_await what.wait(); }
 
 }  // namespace
 
@@ -222,13 +222,7 @@ task<void> sqlite_consumer::maintain() {
     if (next.wall_ms) {
       pause = std::min<std::chrono::nanoseconds>(pause, wall_time{std::chrono::milliseconds{*next.wall_ms}} - clk.wall());
     }
-    try {
-      co_await timeout(pause, wait_on(stirred_));
-    } catch (const error& e) {
-      if (e.reason() != errc::timed_out) {
-        throw;
-      }
-    }
+    co_await rest(stirred_, pause);
   }
 }
 

@@ -1,19 +1,13 @@
--- uses: keys
+-- uses: handed_out
 -- Figures of one queue. Returns {paused, ready, scheduled, retry, active, completed, dead, cancelled, discarded, ms of the oldest
 -- ready entry or '', ms of the server's time}.
--- Entries are handed out in their order: what lies behind the last one that was, is ready.
 local active, oldest = 0, nil
 for _, key in ipairs({READY, FRONT}) do
-  for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
-    local about = {}
-    for at = 1, #group, 2 do about[group[at]] = group[at + 1] end
-    if about.name == GROUP then
-      active = active + about.pending
-      local first = redis.call('XRANGE', key, '(' .. about['last-delivered-id'], '+', 'COUNT', 1)[1]
-      local ms = first and tonumber(first[1]:match('^%d+'))
-      if ms then oldest = math.min(oldest or ms, ms) end
-    end
-  end
+  local last, pending = handed_out(key)
+  active = active + pending
+  local first = redis.call('XRANGE', key, '(' .. last, '+', 'COUNT', 1)[1]
+  local ms = first and tonumber(first[1]:match('^%d+'))
+  if ms then oldest = math.min(oldest or ms, ms) end
 end
 return {redis.call('HGET', META, 'paused') or '0', redis.call('XLEN', READY) + redis.call('XLEN', FRONT) - active,
   redis.call('ZCARD', DUE), redis.call('ZCARD', AGAIN), active, redis.call('ZCARD', DONE), redis.call('ZCARD', DEAD),

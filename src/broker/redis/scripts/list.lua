@@ -1,4 +1,4 @@
--- uses: keys fields
+-- uses: handed_out fields
 -- Jobs of one section in steps. ARGV: section ('r', 'f', 'd', 'a' or a state that ended), where to go on ('' at the beginning), the most
 -- jobs, about how many bytes, '1' for jobs that are ready only, '2' for those that are active only. Changes nothing.
 -- Returns {where to go on or '' at the end, then for each job {serial or entry id, holder or '', ms when it is due or '', note, fields}}.
@@ -12,12 +12,7 @@ end
 
 if section == 'r' or section == 'f' then
   local key = section == 'r' and READY or FRONT
-  local last = '0-0'
-  for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
-    local about = {}
-    for at = 1, #group, 2 do about[group[at]] = group[at + 1] end
-    if about.name == GROUP then last = about['last-delivered-id'] end
-  end
+  local last = handed_out(key)
   local place = from == '' and '-' or '(' .. from
   if only == '2' then
     local pending = redis.call('XPENDING', key, GROUP, place, '+', most)

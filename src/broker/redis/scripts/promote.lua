@@ -1,5 +1,5 @@
--- uses: safe when_full parked stats
--- Due jobs to :ready. ARGV: how many at most. Any number of promoters may run: whoever comes second finds nothing due.
+-- uses: safe when_full parked ends
+-- Due jobs to :ready. ARGV: how many at most, ms that a dead job is kept. Any number of promoters may run: whoever comes second finds nothing due.
 -- A record that nobody can read goes to the dead letters as it is.
 -- Returns {how many were due, ms until the next is due or '' if there is none}: call again at once while as many were due as were asked for.
 local most, taken, next_due = tonumber(ARGV[3]), 0, nil
@@ -10,15 +10,11 @@ for letter, zset in pairs({d = DUE, a = AGAIN}) do
     local job = packed and unpacked(packed)
     if job then
       enter('r', job, serial)
+    elseif packed then
+      finish({'r', packed}, serial, 'dead', tonumber(ARGV[4]), 'what is stored is no job')
     else
       redis.call('HDEL', LOC, serial)
-      if packed then
-        redis.call('HSET', TOMB, serial, cmsgpack.pack({'r', packed, 'i', serial, 's', 'dead', 'w', 'what is stored is no job', 'z', string.format('%.0f', now())}))
-        redis.call('ZADD', DEAD, now() + tonumber(ARGV[4]), serial)
-        count('dead', 1)
-      else
-        count('orphans', 1)
-      end
+      count('orphans', 1)
     end
     unpark(letter, serial)
   end
